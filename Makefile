@@ -1,0 +1,60 @@
+# `make` alone lists what there is. Needs CPython 3.11 or newer and a C compiler; GNU make 3.81 is enough.
+VENV = .venv
+BIN = $(VENV)/bin
+CORE = $(wildcard src/_core.pyx src/core/*.pxi)
+META = pyproject.toml setup.py
+# More arguments for the program that is run: make unit ARGS="-k claim -x"
+ARGS =
+
+.PHONY: help test demo build unit contract bench lint clean
+
+help:
+	@echo 'make demo       20,000 messages through the queue, with a worker killed on the way'
+	@echo 'make test       all that must pass: wheel, checks, all tests'
+	@echo 'make build      development environment in $(VENV), extension built in place'
+	@echo 'make unit       tests without a server'
+	@echo 'make contract   the rules of the queue on each engine; rqlited from PATH or RQFAST_RQLITED'
+	@echo 'make bench      measurements'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make clean      removes what was built; $(VENV) stays'
+
+test:
+	@bash .ci/run
+
+demo: $(VENV)/.rqfast-demo
+	@$(BIN)/rqfast demo $(ARGS)
+
+build: $(VENV)/.rqfast-dev
+	@$(BIN)/python setup.py -q build_ext --inplace
+
+unit: build
+	@$(BIN)/python -m pytest tests/unit $(ARGS)
+
+contract: build
+	@$(BIN)/python -m pytest tests/contract $(ARGS)
+
+bench: build
+	@$(BIN)/python -m pytest bench $(ARGS)
+
+lint: $(VENV)/.rqfast-dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+clean:
+	@rm -rf build dist wheelhouse src/rqfast.egg-info src/_core.c src/_core.html
+	@rm -f src/rqfast/_core*.so $(VENV)/.rqfast-demo $(VENV)/.rqfast-dev
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The package is installed in editable form, so these need renewing only when the build itself changes.
+$(VENV)/.rqfast-demo: $(META) $(CORE)
+	@echo 'Building rqfast in $(VENV) ...'
+	@bash .ci/env $(VENV) -e '.[cli]'
+	@touch $@
+
+$(VENV)/.rqfast-dev: $(META)
+	@echo 'Building rqfast in $(VENV) ...'
+	@bash .ci/env $(VENV) 'setuptools>=80' 'Cython>=3.3,<4'
+	@bash .ci/env $(VENV) --no-build-isolation -e '.[cli,test,bench]' --group lint
+	@touch $@

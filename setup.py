@@ -1,0 +1,38 @@
+"""Builds rqfast._core. Everything that is not about the extension stands in pyproject.toml."""
+
+import os
+import sys
+from glob import glob
+
+from setuptools import Extension, setup
+
+# RQFAST_TRACE=1 makes a slow build whose lines coverage can see. A build does not notice that the switch
+# has changed: remove src/_core.c and build/ first, or run `make clean`.
+TRACE = os.environ.get("RQFAST_TRACE", "") not in ("", "0")
+
+directives = {
+    "language_level": 3,
+    "embedsignature": True,
+    "auto_pickle": False,
+}
+macros: list[tuple[str, str | None]] = []
+compile_args: list[str] = []
+
+if TRACE:
+    directives["linetrace"] = True
+    # Without the last one, Python 3.13 and newer report no lines of the .pyx.
+    macros = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1"), ("CYTHON_USE_SYS_MONITORING", "0")]
+if sys.platform != "win32":
+    compile_args = ["-O0"] if TRACE else ["-g0"]
+
+core = Extension(
+    "rqfast._core",
+    ["src/_core.pyx"],
+    depends=sorted(glob("src/core/*.pxi")),
+    define_macros=macros,
+    extra_compile_args=compile_args,
+)
+# Cython's build_ext, to which setuptools hands over, reads this attribute.
+core.cython_directives = directives
+
+setup(ext_modules=[core])

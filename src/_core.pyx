@@ -1,0 +1,25 @@
+# cython: language_level=3
+"""The core of rqfast: what happens for each call.
+
+A `Batcher` gathers calls and fills a `Batch`; a batch becomes one program (a list of statements with their
+parameters) or one request body; the reply, taken apart, gives each call its own outcome.  The core knows bytes,
+rows and opaque futures (anything with `done`, `set_result` and `set_exception`).  It does no I/O, starts nothing
+and reads no clock: what happens for each *request* is Python, in `rqfast.pipeline` and `rqfast.engine`.
+"""
+
+from copy import copy as copy_error
+
+import orjson
+
+from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost
+
+cdef object _dumps = orjson.dumps
+cdef object _loads = orjson.loads
+cdef object _Fragment = orjson.Fragment
+
+include "core/lease.pxi"
+include "core/calls.pxi"
+include "core/events.pxi"
+include "core/batch.pxi"
+include "core/batcher.pxi"
+include "core/reply.pxi"

@@ -1,0 +1,498 @@
+# Batch: one request.  Calls in, program out; rows in, outcomes out.
+
+# The statements of a program, by place in Texts.
+STATEMENTS = (
+    "lane_step", "clock_step", "ack_verdict", "ack_delete", "settle_verdict", "dead_insert", "dead_delete",
+    "settle_apply", "groups_drain", "groups_ready", "publish_base", "publish_plain", "publish_groups",
+    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due", "adopt_groups",
+    "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
+    "outcome", "outcome_published",
+)
+
+cdef enum:
+    LANE_STEP, CLOCK_STEP, ACK_VERDICT, ACK_DELETE, SETTLE_VERDICT, DEAD_INSERT, DEAD_DELETE
+    SETTLE_APPLY, GROUPS_DRAIN, GROUPS_READY, PUBLISH_BASE, PUBLISH_PLAIN, PUBLISH_GROUPS
+    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE, ADOPT_GROUPS
+    CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
+    OUTCOME, OUTCOME_PUBLISHED
+
+MAX_BLOCKS = 8
+
+
+cdef class Texts:
+    """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP."""
+
+    cdef list texts
+    cdef readonly list names
+
+    def __init__(self, dict statements, bint as_json):
+        self.names = list(STATEMENTS)
+        self.texts = [statements[name] for name in STATEMENTS]
+        if as_json:
+            self.texts = [_Fragment(_dumps(text)) for text in self.texts]
+
+
+cdef class Block:
+    """The claims of a batch that share a visibility and a min_priority: one statement, one token."""
+
+    cdef double visibility
+    cdef int min_priority
+    cdef Py_ssize_t limit
+    cdef list claims
+    cdef str token
+    cdef str worker
+    cdef Py_ssize_t slot
+
+
+cdef class Outcome:
+    """What a reply said beyond the calls' own results.
+
+    `unfilled` claims found nothing (short tells of which min_priority); `give_back` leases that no caller takes;
+    `refused` claims whose `ack=` lease was lost; `late` pairs of (claim, leases) that a resend let run down.
+    """
+
+    cdef readonly double t
+    cdef readonly object hint
+    cdef readonly list unfilled
+    cdef readonly list short
+    cdef readonly list give_back
+    cdef readonly list refused
+    cdef readonly list late
+    cdef readonly bint published
+
+    def __init__(self):
+        self.unfilled = []
+        self.short = []
+        self.give_back = []
+        self.refused = []
+        self.late = []
+
+
+cdef class Batch:
+    """Calls that go in one transaction: settlements, then publishes, then claims."""
+
+    cdef readonly int lane
+    cdef readonly Py_ssize_t rows
+    cdef readonly Py_ssize_t size
+    cdef list acks
+    cdef list others
+    cdef list pubs
+    cdef list blocks
+    cdef set settled
+    cdef set dedup_ids
+    cdef dict pub_groups
+    cdef bint full
+    cdef public object tidy
+    cdef list program_
+    cdef list names_
+    cdef Py_ssize_t dedup_slot
+
+    def __init__(self, int lane=0):
+        self.lane = lane
+        self.acks = []
+        self.others = []
+        self.pubs = []
+        self.blocks = []
+        self.settled = set()
+        self.dedup_ids = set()
+        self.pub_groups = {}
+        self.dedup_slot = -1
+
+    def __len__(self):
+        return self.rows
+
+    @property
+    def statement_names(self):
+        """The name of each statement of the program, for error messages."""
+        return self.names_
+
+    @property
+    def claims_only(self):
+        """Whether the batch settles and publishes nothing."""
+        return not (self.acks or self.others or self.pubs)
+
+    def calls(self):
+        """All calls of the batch that a caller waits for (of a claim and its `ack=`, the claim)."""
+        cdef Settle settle
+        found = [settle for settle in self.acks if settle.then is None] + self.others + self.pubs
+        for block in self.blocks:
+            found += (<Block>block).claims
+        return found
+
+    def reject(self, error):
+        """Give every caller the error, each an own copy (a traceback belongs to one raise)."""
+        cdef Call call
+        for call in self.calls():
+            if not call._gone():
+                call._fail(_copy(error))
+
+    def expire(self, double now, error):
+        """Give the error to the callers whose deadline has passed; returns whether any caller is left."""
+        cdef Call call
+        left = False
+        for call in self.calls():
+            if call._gone():
+                continue
+            if call.deadline <= now:
+                call._fail(_copy(error))
+            else:
+                left = True
+        return left
+
+    # -- filling ------------------------------------------------------------------------------------------
+
+    cdef int add_settle(self, Settle call) except -1:
+        if call.op == OP_ACK:
+            self.acks.append(call)
+        else:
+            self.others.append(call)
+        self.settled.add(call.lease.seq)
+        self.rows += 1
+        self.size += len(call.lease.group_id) + len(call.lease.token) + 24
+        return 0
+
+    cdef int add_publish(self, Publish call) except -1:
+        self.pubs.append(call)
+        if call.dedup_id is not None:
+            self.dedup_ids.add(call.dedup_id)
+        if call.group not in self.pub_groups:
+            self.pub_groups[call.group] = call.priority
+        if call._full():
+            self.full = True
+        self.rows += 1
+        self.size += call.size
+        return 0
+
+    cdef bint takes_publish(self, Publish call) except -1:
+        # A dedup id at most once, so that the first one wins; and a row that dedup may suppress must not set the
+        # priority of its group for another.
+        if call.dedup_id is not None and call.dedup_id in self.dedup_ids:
+            return False
+        if self.dedup_ids and call.group in self.pub_groups and self.pub_groups[call.group] != call.priority:
+            return False
+        return True
+
+    cdef Block block_for(self, Claim call):
+        cdef Block block
+        for block in self.blocks:
+            if block.visibility == call.visibility and block.min_priority == call.min_priority:
+                return block
+        if len(self.blocks) >= MAX_BLOCKS:
+            return None
+        block = Block.__new__(Block)
+        block.visibility = call.visibility
+        block.min_priority = call.min_priority
+        block.worker = call.worker
+        block.claims = []
+        self.blocks.append(block)
+        return block
+
+    cdef bint add_claim(self, Claim call) except -1:
+        cdef Block block = self.block_for(call)
+        if block is None:
+            return False
+        block.claims.append(call)
+        block.limit += call.limit
+        if block.worker is not None and block.worker != call.worker:
+            block.worker = None
+        self.rows += call.limit
+        return True
+
+    # -- the program --------------------------------------------------------------------------------------
+
+    def program(self, Texts texts not None, str lane not None, long long n, double now, double window, str name not None):
+        """The statements of this request with their parameters.
+
+        The first call fixes rows, number and tokens; a later one only takes a fresh `now`, so that sent again the
+        request is the same one, and times still count from when it is applied.
+        """
+        if self.program_ is None:
+            self._make_program(texts, lane, n, window, name)
+        self.program_[0][3] = now
+        self.program_[1][1] = now
+        return self.program_
+
+    cdef int _make_program(self, Texts texts, str lane, long long n, double window, str name) except -1:
+        cdef list out = []
+        self.program_ = out
+        self.names_ = []
+        self._say(texts, LANE_STEP, [lane, n, 0.0])
+        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0])
+        if self.acks or self.others:
+            self._make_settlements(texts, lane)
+        if self.pubs:
+            self._make_publishes(texts, lane, window)
+        if self.blocks:
+            self._make_claims(texts, lane, n, name)
+        if self.tidy is not None:
+            if self.tidy > 0:
+                self._say(texts, TIDY_HIGH, [self.tidy])
+            else:
+                self._say(texts, TIDY, [])
+        if self.acks or self.others or self.blocks:
+            self._say(texts, OUTCOME, [lane])
+        else:
+            self._say(texts, OUTCOME_PUBLISHED, [lane])
+        return 0
+
+    cdef int _say(self, Texts texts, int statement, list params) except -1:
+        self.names_.append(texts.names[statement])
+        self.program_.append([texts.texts[statement]] + params)
+        return 0
+
+    cdef int _make_settlements(self, Texts texts, str lane) except -1:
+        cdef Settle call
+        cdef dict groups = {}
+        cdef list rows
+        cdef str text
+        if self.acks:
+            rows = []
+            for call in self.acks:
+                rows.append((call.lease.seq, call.lease.token, call.lease.group_id))
+                groups[call.lease.group_id] = None
+            text = _json(rows)
+            self._say(texts, ACK_VERDICT, [text, lane])
+            self._say(texts, ACK_DELETE, [text, lane, _min_seq(self.acks), _max_seq(self.acks)])
+        if self.others:
+            rows = []
+            dead = False
+            for call in self.others:
+                rows.append((call.lease.seq, call.lease.token, call.lease.group_id, call.op, call.argument))
+                groups[call.lease.group_id] = None
+                dead = dead or call.op == OP_DEAD
+            text = _json(rows)
+            low, high = _min_seq(self.others), _max_seq(self.others)
+            self._say(texts, SETTLE_VERDICT, [text, lane])
+            if dead:
+                self._say(texts, DEAD_INSERT, [text, lane])
+                self._say(texts, DEAD_DELETE, [text, lane, low, high])
+            self._say(texts, SETTLE_APPLY, [text, lane, low, high])
+        text = _json([(group,) for group in groups])
+        self._say(texts, GROUPS_DRAIN, [text])
+        self._say(texts, GROUPS_READY, [text])
+        return 0
+
+    cdef int _make_publishes(self, Texts texts, str lane, double window) except -1:
+        cdef Publish call
+        cdef str groups = _json(list(self.pub_groups.items()))
+        cdef str rows
+        self._say(texts, PUBLISH_BASE, [lane])
+        if not self.full:
+            rows = _json([(call.group, call.text) for call in self.pubs])
+            self._say(texts, PUBLISH_PLAIN, [rows, lane])
+            self._say(texts, PUBLISH_GROUPS, [groups])
+            return 0
+        rows = _json([(call.group, call.text, call.rank, call.delay, call.headers, call.dedup_id) for call in self.pubs])
+        if self.dedup_ids:
+            self._say(texts, DEDUP_PRUNE, [])
+            self._say(texts, DEDUP_TAKE, [rows, lane, window])
+        self._say(texts, PUBLISH_FULL, [rows, lane])
+        self._say(texts, PUBLISH_FULL_GROUPS, [groups])
+        self._say(texts, GROUPS_READY, [groups])
+        if self.dedup_ids:
+            self.dedup_slot = len(self.program_)
+            self._say(texts, DEDUP_SEQS, [_json([(None,) * 5 + (call.dedup_id,) for call in self.pubs])])
+        return 0
+
+    cdef int _make_claims(self, Texts texts, str lane, long long n, str name) except -1:
+        cdef Block block
+        cdef Py_ssize_t place = 0
+        self._say(texts, WAKE_DUE, [])
+        self._say(texts, ADOPT_GROUPS, [])
+        for block in self.blocks:
+            # Unique and known beforehand: the lane, the number in it, the place in the request.
+            block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"
+            place += 1
+            self._say(texts, CLAIM_ANY + block.min_priority, [block.token, block.visibility, block.limit])
+            self._say(texts, CLAIM_STAMP, [block.token, block.visibility])
+            block.slot = len(self.program_)
+            self._say(texts, CLAIM_READ, [block.token])
+        return 0
+
+    def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
+        """A request that does nothing but spend the number: accepted, this batch was never applied nor will be."""
+        return [[texts.texts[LANE_STEP], lane, n, now], [texts.texts[CLOCK_STEP], now, 0],
+                [texts.texts[OUTCOME_PUBLISHED], lane]]
+
+    def forget_program(self):
+        """Let the next `program` be made anew, for another lane or number; only when nothing was applied."""
+        self.program_ = None
+        self.dedup_slot = -1
+
+    def reread(self, Texts texts not None, str lane not None):
+        """Plain reads that give the results again after the request was found applied, and their slots."""
+        cdef Block block
+        reads = [(len(self.program_) - 1, [texts.texts[OUTCOME], lane])]
+        if self.dedup_slot >= 0:
+            reads.append((self.dedup_slot, self.program_[self.dedup_slot]))
+        for block in self.blocks:
+            reads.append((block.slot, [texts.texts[CLAIM_READ], block.token]))
+        return reads
+
+    # -- the outcomes -------------------------------------------------------------------------------------
+
+    def check(self, list slots not None, long long n):
+        """Raise `GarbledReply` unless `slots` can be the rows of this program; changes nothing.
+
+        Returns whether the lane's row stands: None of it, or another number, means that n was never applied.
+        """
+        cdef Block block
+        if len(slots) != len(self.program_):
+            raise GarbledReply(f"{len(slots)} results for {len(self.program_)} statements")
+        out = slots[len(slots) - 1]
+        if not out:
+            return False
+        row = out[0]
+        if len(row) != 6 or type(row[0]) is not int or type(row[4]) not in (int, float):
+            raise GarbledReply("the lane's row is not what it should be")
+        if row[0] != n:
+            return False
+        if self.pubs and type(row[1]) is not int:
+            raise GarbledReply("no base for the seqs")
+        _positions(row[2], len(self.acks))
+        _positions(row[3], len(self.others))
+        for block in self.blocks:
+            for row in slots[block.slot]:
+                _check_lease_row(row)
+        if self.dedup_slot >= 0:
+            for row in slots[self.dedup_slot]:
+                if len(row) != 2 or type(row[0]) is not int or type(row[1]) is not int or not 0 <= row[0] < len(self.pubs):
+                    raise GarbledReply("a dedup row is not what it should be")
+        return True
+
+    def resolve(self, list slots not None, double now, decode, clock):
+        """Give each call its outcome; `slots` were checked.  `now` is the queue's time as estimated here."""
+        cdef Outcome outcome = Outcome()
+        cdef list row = slots[len(slots) - 1][0]
+        outcome.t = row[4]
+        outcome.hint = row[5]
+        outcome.published = bool(self.pubs)
+        self._resolve_acks(_positions(row[2], len(self.acks)))
+        self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
+        if self.pubs:
+            self._resolve_publishes(row[1], slots[self.dedup_slot] if self.dedup_slot >= 0 else [])
+        for block in self.blocks:
+            self._resolve_block(block, slots[(<Block>block).slot], outcome, max(now, outcome.t), decode, clock)
+        return outcome
+
+    cdef int _resolve_acks(self, set lost) except -1:
+        cdef Settle call
+        cdef Py_ssize_t pos = 0
+        for call in self.acks:
+            if pos in lost:
+                call._lose()
+            elif call.then is None:
+                call._succeed(None)
+            pos += 1
+        return 0
+
+    cdef int _resolve_others(self, set lost, double t) except -1:
+        cdef Settle call
+        cdef Py_ssize_t pos = 0
+        for call in self.others:
+            if pos in lost:
+                call._lose()
+            elif call.op == OP_EXTEND:
+                call.lease.expires_at = t + <double>call.argument
+                call._succeed(call.lease.expires_at)
+            else:
+                call._succeed(None)
+            pos += 1
+        return 0
+
+    cdef int _resolve_publishes(self, long long base, list dedup) except -1:
+        cdef Publish call
+        cdef dict known = {row[0]: row[1] for row in dedup}
+        cdef long long pos = 0
+        for call in self.pubs:
+            if known and pos in known:
+                call._succeed(known[pos])
+            else:
+                call._succeed(base + 1 + pos)
+            pos += 1
+        return 0
+
+    cdef int _resolve_block(self, Block block, list rows, Outcome outcome, double now, decode, clock) except -1:
+        cdef Claim call
+        cdef Py_ssize_t at = 0, count = len(rows), share
+        cdef Lease lease
+        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in rows]
+        if count < block.limit:
+            outcome.short.append(block.min_priority)
+        for call in block.claims:
+            if call.tied_lost:
+                outcome.refused.append(call)
+                continue
+            if call._gone():
+                continue
+            if at >= count:
+                outcome.unfilled.append(call)
+                continue
+            share = min(call.limit, count - at)
+            # Applied late, after a lost reply: less than half of the lease is left, so it is extended first.
+            if (<Lease>leases[at]).expires_at - now < block.visibility / 2:
+                outcome.late.append((call, leases[at:at + share]))
+            elif call.wants_list:
+                call._succeed(leases[at:at + share])
+            else:
+                call._succeed(leases[at])
+            at += share
+        outcome.give_back += leases[at:]
+        return 0
+
+
+cdef object _copy(object error):
+    made = copy_error(error)
+    made.__cause__ = error.__cause__
+    return made
+
+
+cdef str _json(list rows):
+    return (<bytes>_dumps(rows)).decode()
+
+
+cdef object _min_seq(list calls):
+    return min([(<Settle>call).lease.seq for call in calls])
+
+
+cdef object _max_seq(list calls):
+    return max([(<Settle>call).lease.seq for call in calls])
+
+
+cdef set _positions(object text, Py_ssize_t count):
+    if text is None:
+        if count:
+            raise GarbledReply("no verdict on the settlements")
+        return set()
+    if type(text) is not str:
+        raise GarbledReply("the verdict on the settlements is not text")
+    try:
+        found = set(_loads(text))
+    except (ValueError, TypeError) as error:
+        raise GarbledReply(f"the verdict on the settlements: {error}") from None
+    for pos in found:
+        if type(pos) is not int or not 0 <= pos < count:
+            raise GarbledReply("the verdict on the settlements names what is not there")
+    return found
+
+
+cdef int _check_lease_row(object row) except -1:
+    if type(row) is not list or len(<list>row) != 10:
+        raise GarbledReply("a claimed row is not what it should be")
+    cdef list r = <list>row
+    for i in (0, 3, 4):
+        if type(r[i]) is not int or not -(1 << 63) <= r[i] < (1 << 63):
+            raise GarbledReply("a claimed row has no number where one belongs")
+    if r[3] >= (1 << 31) or r[3] < -(1 << 31):
+        raise GarbledReply("a claimed row has an impossible attempt count")
+    if type(r[1]) is not str or type(r[2]) is not str or type(r[5]) not in (str, type(None)):
+        raise GarbledReply("a claimed row has no text where it belongs")
+    if type(r[7]) not in (int, float) or type(r[6]) not in (int, float, type(None)):
+        raise GarbledReply("a claimed row has no time where one belongs")
+    if type(r[8]) not in (int, type(None)) or type(r[9]) not in (int, type(None)):
+        raise GarbledReply("a claimed row has no group")
+    if r[8] is not None and not 0 <= r[8] < 1000:
+        raise GarbledReply("a claimed row has an impossible priority")
+    if r[9] is not None and not -(1 << 63) <= r[9] < (1 << 63):
+        raise GarbledReply("a claimed row has an impossible turn")
+    return 0

@@ -1,0 +1,273 @@
+# Batcher: where calls wait, and which of them may go together.
+
+cdef enum:
+    RANK_ACK = 0
+    RANK_OTHER = 1
+    RANK_PUBLISH = 2
+    NO_LANE = -1
+
+
+cdef class Pin:
+    """A group with calls waiting or in flight: all of them go through one lane, so that their order holds."""
+
+    cdef int lane
+    cdef Py_ssize_t count
+    cdef Py_ssize_t shared
+    cdef long long serial
+    cdef int rank
+    cdef bint closed
+
+
+cdef class Fifo:
+    """A queue of calls that is read from its front and may keep some of what it has passed."""
+
+    cdef list items
+    cdef Py_ssize_t head
+
+    def __cinit__(self):
+        self.items = []
+
+    cdef int append(self, object call) except -1:
+        self.items.append(call)
+        return 0
+
+    cdef Py_ssize_t size(self):
+        return len(self.items) - self.head
+
+    cdef int cut(self, Py_ssize_t upto, list kept) except -1:
+        if kept:
+            self.items = kept + self.items[upto:]
+            self.head = 0
+        elif upto >= len(self.items):
+            self.items = []
+            self.head = 0
+        elif upto > 4096:
+            self.items = self.items[upto:]
+            self.head = 0
+        else:
+            for i in range(self.head, upto):
+                self.items[i] = None
+            self.head = upto
+        return 0
+
+    cdef list take_all(self):
+        found = [call for call in self.items[self.head:] if call is not None]
+        self.items = []
+        self.head = 0
+        return found
+
+
+cdef class Batcher:
+    """Calls wait here until a lane is free and takes a batch.
+
+    Lane 0 carries settlements and claims, the others publishes; a group with anything pending stays in its lane.
+    With one lane, it carries all.  Bounded: a batch ends at `max_rows` rows or `max_size` bytes.
+    """
+
+    cdef readonly int lanes
+    cdef readonly Py_ssize_t max_rows
+    cdef readonly Py_ssize_t max_size
+    cdef dict pins
+    cdef list queues
+    cdef Fifo shared
+    cdef Fifo claims
+    cdef long long serial
+
+    def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
+        self.lanes = lanes
+        self.max_rows = max_rows
+        self.max_size = max_size
+        self.pins = {}
+        self.queues = [Fifo() for _ in range(lanes)]
+        self.shared = Fifo()
+        self.claims = Fifo()
+
+    def waiting(self):
+        """How many calls wait here."""
+        cdef Fifo queue
+        count = self.shared.size() + self.claims.size()
+        for queue in self.queues:
+            count += queue.size()
+        return count
+
+    def has_work(self, int lane):
+        """Whether a batch for `lane` may be filled."""
+        if (<Fifo>self.queues[lane]).size():
+            return True
+        if lane == 0 and self.claims.size():
+            return True
+        return (lane > 0 or self.lanes == 1) and self.shared.size() > 0
+
+    def add(self, Call call not None):
+        """Take in a call, behind those of its group that came before."""
+        cdef Pin pin
+        if isinstance(call, Claim):
+            if (<Claim>call).tied is None:
+                self.claims.append(call)
+                return
+            call = (<Claim>call).tied
+        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        pin = self.pins.get(group)
+        if pin is None:
+            pin = Pin.__new__(Pin)
+            pin.lane = NO_LANE if isinstance(call, Publish) else 0
+            self.pins[group] = pin
+        pin.count += 1
+        if pin.lane == NO_LANE or pin.shared > 0:
+            pin.shared += 1
+            self.shared.append(call)
+        else:
+            (<Fifo>self.queues[pin.lane]).append(call)
+
+    def take(self, int lane):
+        """Fill a batch for a free lane; None when there is nothing for it."""
+        cdef Batch batch = Batch(lane)
+        self.serial += 1
+        self._fill(batch, self.queues[lane], False)
+        if lane > 0 or self.lanes == 1:
+            self._fill(batch, self.shared, True)
+        if lane == 0:
+            self._fill_claims(batch)
+        return batch if batch.rows else None
+
+    cdef bint _is_full(self, Batch batch, Py_ssize_t size):
+        return batch.rows >= self.max_rows or (batch.rows > 0 and batch.size + size > self.max_size)
+
+    cdef int _fill(self, Batch batch, Fifo queue, bint shared) except -1:
+        cdef Py_ssize_t at = queue.head, end = len(queue.items), size
+        cdef list kept = []
+        cdef Call call
+        cdef Pin pin
+        cdef str group
+        while at < end:
+            call = <Call>queue.items[at]
+            if isinstance(call, Publish):
+                group = (<Publish>call).group
+                size = (<Publish>call).size
+            else:
+                group = (<Settle>call).lease.group_id
+                size = 0
+            if self._is_full(batch, size):
+                break
+            pin = <Pin>self.pins[group]
+            at += 1
+            if shared:
+                pin.shared -= 1
+                if pin.lane == NO_LANE:
+                    pin.lane = batch.lane
+                elif pin.lane != batch.lane:
+                    (<Fifo>self.queues[pin.lane]).append(call)
+                    continue
+            if call._gone() or (isinstance(call, Settle) and (<Settle>call).then is not None and (<Settle>call).then._gone()):
+                self._unpin(group, pin)
+            elif not self._goes(batch, call, pin):
+                pin.closed = True
+                if shared:
+                    # Behind its group's other calls, which are in the lane's own queue from now on.
+                    (<Fifo>self.queues[batch.lane]).append(call)
+                else:
+                    kept.append(call)
+        queue.cut(at, kept)
+        return 0
+
+    cdef bint _goes(self, Batch batch, Call call, Pin pin) except -1:
+        # One by one the calls of a group take effect in the order in which they were made; a batch has a fixed
+        # order of its own (acks, other settlements, publishes), so a call that would be inverted waits for the
+        # next batch, and with it all later ones of its group.
+        cdef int rank
+        if pin.serial != self.serial:
+            pin.serial = self.serial
+            pin.rank = -1
+            pin.closed = False
+        if pin.closed:
+            return False
+        if isinstance(call, Publish):
+            if not batch.takes_publish(<Publish>call):
+                return False
+            batch.add_publish(<Publish>call)
+            pin.rank = RANK_PUBLISH
+            return True
+        return self._goes_settle(batch, <Settle>call, pin)
+
+    cdef bint _goes_settle(self, Batch batch, Settle call, Pin pin) except -1:
+        cdef int rank = RANK_ACK if call.op == OP_ACK else RANK_OTHER
+        if rank < pin.rank or (rank == RANK_OTHER and pin.rank == RANK_OTHER) or call.lease.seq in batch.settled:
+            return False
+        if call.then is not None and not batch.add_claim(call.then):
+            return False
+        batch.add_settle(call)
+        pin.rank = rank
+        return True
+
+    cdef int _fill_claims(self, Batch batch) except -1:
+        cdef Py_ssize_t at = self.claims.head, end = len(self.claims.items)
+        cdef list kept = []
+        cdef Claim call
+        while at < end:
+            call = <Claim>self.claims.items[at]
+            if batch.rows >= self.max_rows:
+                break
+            at += 1
+            if not call._gone() and not batch.add_claim(call):
+                kept.append(call)
+        self.claims.cut(at, kept)
+        return 0
+
+    def finish(self, Batch batch not None):
+        """The batch is over, however it ended: its groups may move to other lanes."""
+        cdef Call call
+        for call in batch.acks:
+            self._unpin((<Settle>call).lease.group_id, None)
+        for call in batch.others:
+            self._unpin((<Settle>call).lease.group_id, None)
+        for call in batch.pubs:
+            self._unpin((<Publish>call).group, None)
+
+    cdef int _unpin(self, str group, Pin pin) except -1:
+        if pin is None:
+            pin = <Pin>self.pins[group]
+        pin.count -= 1
+        if pin.count == 0:
+            del self.pins[group]
+        return 0
+
+    def drain(self):
+        """Remove and return all calls that wait (a tied claim comes as its settlement)."""
+        cdef Fifo queue
+        cdef Call call
+        found = self.shared.take_all()
+        for queue in self.queues:
+            found += queue.take_all()
+        for call in found:
+            self._unpin((<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id, None)
+        return found + self.claims.take_all()
+
+    def expire(self, double now):
+        """Remove and return the calls whose deadline passed while they waited: they were never sent."""
+        cdef Fifo queue
+        found = self._expired(self.shared, now, True) + self._expired(self.claims, now, False)
+        for queue in self.queues:
+            found += self._expired(queue, now, False)
+        return found
+
+    cdef list _expired(self, Fifo queue, double now, bint shared):
+        # Calls stand in the order of their deadlines, but for a few that were moved: the front tells.
+        cdef list found = []
+        cdef Py_ssize_t at = queue.head, end = len(queue.items)
+        cdef Call call
+        cdef Pin pin
+        while at < end:
+            call = <Call>queue.items[at]
+            if call.deadline > now:
+                break
+            at += 1
+            found.append(call)
+            if isinstance(call, Claim):
+                continue
+            group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+            pin = <Pin>self.pins[group]
+            if shared:
+                pin.shared -= 1
+            self._unpin(group, pin)
+        queue.cut(at, [])
+        return found

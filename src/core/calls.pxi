@@ -1,0 +1,165 @@
+# The calls that meet in a batch.
+
+cdef enum:
+    OP_ACK = 0
+    OP_NACK = 1
+    OP_PARK = 2
+    OP_DEFER = 3
+    OP_EXTEND = 4
+    OP_DEAD = 5
+    OP_GIVE_BACK = 6
+
+ACK, NACK, PARK, DEFER, EXTEND, DEAD, GIVE_BACK = range(7)
+cdef tuple _DOING = ("ack", "nack", "nack", "defer", "extend", "dead-letter", "give back")
+
+
+cdef class Many:
+    """Collects the outcomes of calls that were made as one; its future is done when all are."""
+
+    cdef readonly object future
+    cdef readonly list results
+    cdef Py_ssize_t left
+
+    def __init__(self, future, Py_ssize_t count):
+        self.future = future
+        self.results = [None] * count
+        self.left = count
+
+    cdef int put(self, Py_ssize_t pos, object value) except -1:
+        self.results[pos] = value
+        self.left -= 1
+        if self.left == 0 and not self.future.done():
+            self.future.set_result(self.results)
+        return 0
+
+
+cdef class Call:
+    """What one caller asked for, where its outcome goes, and until when it may take.
+
+    `future` None: nobody waits (a lease given back).  Part of a `Many`: its place there gets the value or error.
+    """
+
+    cdef public object future
+    cdef public double deadline
+    cdef Many many
+    cdef Py_ssize_t pos
+
+    def part_of(self, Many many, Py_ssize_t pos):
+        """Report to place `pos` of `many` instead of to a future."""
+        self.many = many
+        self.pos = pos
+
+    def resolve(self, value):
+        """Give the caller its result, unless it has gone."""
+        self._succeed(value)
+
+    def reject(self, error):
+        """Give the caller its error, unless it has gone."""
+        self._fail(error)
+
+    @property
+    def gone(self):
+        """Whether the caller waits no more: cancelled, or told before."""
+        return self._gone()
+
+    cdef bint _gone(self) except -1:
+        if self.many is not None:
+            return self.many.future.done()
+        return self.future is not None and self.future.done()
+
+    cdef int _succeed(self, object value) except -1:
+        if self.many is not None:
+            self.many.put(self.pos, value)
+        elif self.future is not None and not self.future.done():
+            self.future.set_result(value)
+        return 0
+
+    cdef int _fail(self, object error) except -1:
+        if self.many is not None:
+            self.many.put(self.pos, error)
+        elif self.future is not None and not self.future.done():
+            self.future.set_exception(error)
+        return 0
+
+
+cdef class Publish(Call):
+    """A message on its way in; checked before it is made."""
+
+    cdef readonly str group
+    cdef readonly str text
+    cdef readonly int priority
+    cdef readonly double delay
+    cdef readonly long long rank
+    cdef readonly str headers
+    cdef readonly str dedup_id
+    cdef readonly Py_ssize_t size
+
+    cdef bint _full(self):
+        return self.delay != 0 or self.rank != 0 or self.headers is not None or self.dedup_id is not None
+
+
+cdef class Settle(Call):
+    """A settlement of one lease: an operation of this module and its argument (seconds, or a reason)."""
+
+    cdef readonly Lease lease
+    cdef readonly int op
+    cdef readonly object argument
+    cdef public Claim then
+    cdef public object on_lost
+
+    def __init__(self, Lease lease not None, int op, argument=0.0):
+        self.lease = lease
+        self.op = op
+        self.argument = argument
+
+    def tie(self, Claim claim not None):
+        """Let `claim` ride along: it claims in the same commit, and only when this settlement is not lost."""
+        self.then = claim
+        claim.tied = self
+
+    def lost(self):
+        """The error that tells the caller that its lease was lost."""
+        return LeaseLost(self.lease.seq, self.lease.group_id, _DOING[self.op])
+
+    cdef int _lose(self) except -1:
+        # `on_lost` is how lost="warn" works: it is told, and the call returns.
+        if self.then is not None:
+            if self.on_lost is None:
+                self.then.tied_lost = True
+            else:
+                self.on_lost(self.lost())
+        elif self.on_lost is not None:
+            self.on_lost(self.lost())
+            self._succeed(self.lease.expires_at if self.op == OP_EXTEND else None)
+        else:
+            self._fail(self.lost())
+        return 0
+
+
+cdef class Claim(Call):
+    """A wish for the heads of up to `limit` groups; `many` tells a list from a single lease."""
+
+    cdef readonly str worker
+    cdef readonly double visibility
+    cdef readonly int min_priority
+    cdef readonly Py_ssize_t limit
+    cdef readonly bint wants_list
+    cdef public double wait_until
+    cdef public bint looked
+    cdef readonly Settle tied
+    cdef bint tied_lost
+
+    def __init__(self, str worker not None, double visibility, int min_priority, Py_ssize_t limit, bint wants_list):
+        self.worker = worker
+        self.visibility = visibility
+        self.min_priority = min_priority
+        self.limit = limit
+        self.wants_list = wants_list
+
+    def untie(self):
+        """The `ack=` of this claim is done: from now on it is a claim like others."""
+        self.tied = None
+
+    def empty(self):
+        """What the caller gets when there is nothing to claim."""
+        return [] if self.wants_list else None

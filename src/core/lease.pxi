@@ -1,0 +1,179 @@
+# Lease: what a claim gives.
+
+import dataclasses as _dataclasses
+
+
+def _no_clock():
+    return 0.0
+
+
+cdef object _default_clock = _no_clock
+
+
+def set_default_clock(clock):
+    """Set what tells the time to leases that no transport of this process made (pickled or built by hand)."""
+    global _default_clock
+    _default_clock = clock
+
+
+def _old_fields():
+    # The dataclass that Lease replaces, so that dataclasses.replace(), fields() and asdict() go on working.
+    made = _dataclasses.make_dataclass("Lease", [
+        ("seq", int), ("group_id", str), ("event", object), ("token", str, _dataclasses.field(default=""))])
+    return made.__dataclass_fields__
+
+
+cdef class Lease:
+    """A message in work: what it is, and the token that owns it until `expires_at`.
+
+    Made by `claim`; by hand (`Lease(seq, group_id, event, token)`) in tests, or to settle in another process what
+    this one claimed.  An empty token owns nothing.  Equal when seq, group, event and token are equal.
+    """
+
+    __dataclass_fields__ = _old_fields()
+    __match_args__ = ("seq", "group_id", "event", "token")
+
+    cdef readonly long long seq
+    cdef readonly str group_id
+    cdef readonly str token
+    cdef readonly int attempts
+    cdef readonly int priority
+    cdef readonly long long rank
+    cdef readonly long long fence
+    cdef readonly double expires_at
+    cdef readonly object published_at
+    cdef object _raw
+    cdef object _headers
+    cdef object _event
+    cdef bint _decoded
+    cdef object _decode
+    cdef object _clock
+
+    def __init__(self, seq, group_id, event, token=""):
+        if isinstance(seq, bool) or not isinstance(seq, int):
+            raise TypeError(f"seq is an int, not {type(seq).__name__}")
+        if not isinstance(group_id, str) or not isinstance(token, str):
+            raise TypeError("group_id and token are str")
+        if not -(1 << 63) <= seq < (1 << 63):
+            raise InvalidMessage(f"seq={seq} does not fit in 64 bits", "seq")
+        _utf8_size(group_id, "group_id")
+        _utf8_size(token, "token")
+        self.seq = seq
+        self.group_id = group_id
+        self.token = token
+        self._event = event
+        self._decoded = True
+
+    @property
+    def event(self):
+        """The event, decoded at the first look.  Raises what the decoder raises, and leaves the lease as it was."""
+        if not self._decoded:
+            self._event = self._decode(self._raw)
+            self._decoded = True
+        return self._event
+
+    @property
+    def raw(self):
+        """The stored text, byte for byte what was encoded (str)."""
+        if self._raw is None:
+            self._raw = _dumps(self._event).decode()
+        return self._raw
+
+    @property
+    def headers(self):
+        """The headers of the message (dict, empty when it has none)."""
+        if type(self._headers) is str:
+            self._headers = _loads(self._headers)
+        elif self._headers is None:
+            self._headers = {}
+        return self._headers
+
+    @property
+    def worker_id(self):
+        """The name in the token: the worker that claimed it, or the transport that claimed for several (str)."""
+        name = self.token[1:] if self.token.startswith("~") else self.token
+        return name.rpartition(":")[0]
+
+    def remaining(self):
+        """Seconds left until the lease ends, by this process's own clock (float, 0.0 when it has ended)."""
+        clock = _default_clock if self._clock is None else self._clock
+        return max(0.0, self.expires_at - <double>clock())
+
+    def __eq__(self, other):
+        if type(other) is not Lease:
+            return NotImplemented
+        cdef Lease that = <Lease>other
+        if self.seq != that.seq or self.token != that.token or self.group_id != that.group_id:
+            return False
+        if self._raw is not None and that._raw is not None:
+            return self._raw == that._raw
+        return self.event == that.event
+
+    def __hash__(self):
+        return hash((self.seq, self.group_id, self.token))
+
+    def __repr__(self):
+        return (f"Lease(seq={self.seq}, group_id={self.group_id!r}, token={self.token!r}, "
+                f"attempts={self.attempts}, expires_at={self.expires_at!r})")
+
+    def __copy__(self):
+        cdef Lease copy = Lease.__new__(Lease)
+        _fill_lease(copy, self._state())
+        copy._decode = self._decode
+        copy._clock = self._clock
+        return copy
+
+    def __deepcopy__(self, memo):
+        cdef Lease copy = self.__copy__()
+        if self._decoded:
+            import copy as copy_module
+            copy._event = copy_module.deepcopy(self._event, memo)
+        return copy
+
+    def __replace__(self, **changes):
+        """A new lease with other fields, for copy.replace()."""
+        fields = {"seq": self.seq, "group_id": self.group_id, "token": self.token}
+        if "event" not in changes:
+            fields["event"] = self.event
+        return Lease(**(fields | changes))
+
+    cdef tuple _state(self):
+        return (self.seq, self.group_id, self.token, self.attempts, self.priority, self.rank, self.fence,
+                self.expires_at, self.published_at, self._raw, self._headers, self._event, self._decoded)
+
+    def __reduce__(self):
+        # A decoder need not be picklable; what it makes is, as in the dataclass that this replaces.
+        if not self._decoded and self._decode is not _loads:
+            self.event
+        return _lease_from_state, (self._state(),)
+
+
+def _lease_from_state(state):
+    cdef Lease lease = Lease.__new__(Lease)
+    _fill_lease(lease, state)
+    lease._decode = _loads
+    return lease
+
+
+cdef void _fill_lease(Lease lease, tuple state) except *:
+    (lease.seq, lease.group_id, lease.token, lease.attempts, lease.priority, lease.rank, lease.fence,
+     lease.expires_at, lease.published_at, lease._raw, lease._headers, lease._event, lease._decoded) = state
+
+
+cdef Lease _lease_from_row(list row, str token, object decode, object clock):
+    # seq, group_id, event, attempts, rank, headers, published_at, lock_expiry, priority, turn
+    cdef Lease lease = Lease.__new__(Lease)
+    lease.seq = row[0]
+    lease.group_id = row[1]
+    lease._raw = row[2]
+    lease.attempts = row[3]
+    lease.rank = row[4]
+    lease._headers = row[5]
+    lease.published_at = None if row[6] is None else float(row[6])
+    lease.expires_at = row[7]
+    lease.priority = 0 if row[8] is None else row[8]
+    lease.fence = 0 if row[9] is None else row[9]
+    lease.token = token
+    lease._decode = decode
+    lease._clock = clock
+    return lease

@@ -1,0 +1,247 @@
+"""The public methods of a transport: signature, types and docstring of each, once.
+
+`Transport` is what `connect` returns, `AsyncTransport` its twin with the same names and arguments, whose methods
+start at the call and return a future.  Both are Protocols: annotate with them, check with isinstance.
+"""
+
+from __future__ import annotations
+
+from array import array
+from asyncio import Future
+from collections.abc import AsyncIterable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+
+from ._core import Lease
+from .model import Header, Message, Seconds
+
+T_co = TypeVar("T_co", covariant=True)
+
+Item = Message | tuple[str, Any] | tuple[str, Any, int]
+
+
+@runtime_checkable
+class Transport(Protocol[T_co]):
+    """A queue: publish, claim, settle.  May be shared by threads.
+
+    Every call returns when its effect is committed, and raises `Closed` after `close`, `Unavailable` when nothing
+    was applied for want of a node, `OutcomeUnknown` when that cannot be told.
+    """
+
+    def publish(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> int:
+        """Publish a message and return its seq (int, rising).
+
+        Args:
+            group_id: messages of a group are worked one at a time, in order; 1 to 1,024 UTF-8 bytes.
+            event: any JSON value; `bytes` are JSON text already encoded and are kept byte for byte, a `str` is a
+                JSON string.
+            priority: the group's, 0 to 4, set by its first publish; `min_priority` of a claim filters by it.
+            delay: seconds until it is due; it holds back nothing due earlier of its rank or a smaller one.
+            rank: its place in the group, smaller first.
+            headers: str to str, int, float, bool or None; 64 KiB at most.
+            dedup_id: the same id within `dedup_window`, acknowledged or not, is not published again: the first
+                seq is returned, and nothing of the second is compared or applied.
+
+        Raises:
+            TypeError, InvalidMessage: the input; nothing was sent.
+        """
+
+    def publish_many(self, iterable: Iterable[Item]) -> array[int]:
+        """Publish messages in order, through bounded batches, and return their seqs (array of 'q').
+
+        Args:
+            iterable: `Message`s, or tuples of their first two or three fields.
+
+        Raises:
+            PublishIncomplete: it stopped half-way (a bad item, the iterable raised, the cluster is gone): which are
+                in, and the cause, chained.
+
+        Example:
+            >>> t.publish_many((order["customer"], order) for order in orders)
+        """
+
+    def claim(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Lease[Any] | None = None,
+    ) -> Lease[T_co] | None:
+        """Claim the head of the group that was served longest ago; None when nothing is claimable.
+
+        Finding nothing writes nothing.
+
+        Args:
+            worker_id: shown to operators as the holder; host name and process id by default.
+            visibility: how long the lease lasts, in seconds; a crash holds the group that long, no longer.
+            min_priority: only groups of this priority or a higher one.
+            wait: how long to wait for a message, in seconds; None: until one comes.
+            ack: a lease to acknowledge in the same commit.  Was it lost, `LeaseLost` is raised and nothing stays
+                claimed.
+        """
+
+    def claim_many(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> list[Lease[T_co]]:
+        """Claim the heads of up to `limit` different groups; an empty list when nothing is claimable.
+
+        Args:
+            limit: 1 to 100,000.
+            ack: leases to acknowledge; raises `LeaseLost` for the first that was lost, then nothing is claimed.
+        """
+
+    def ack(self, lease: Lease[Any]) -> None:
+        """Acknowledge: the message is done and leaves the queue, the group goes on.
+
+        Raises:
+            LeaseLost: the lease no longer holds the message; nothing was changed.
+        """
+
+    def nack(self, lease: Lease[Any], delay: Seconds = 0) -> None:
+        """Give the message back at its place: at once, or with the group held for `delay` seconds."""
+
+    def defer(self, lease: Lease[Any], delay: Seconds) -> None:
+        """Give the message a later due time, `delay` seconds from now: it moves behind messages due earlier of its
+        rank, and the group goes on.  0: behind all that are due now."""
+
+    def extend(self, lease: Lease[Any], visibility: Seconds) -> float:
+        """Let the lease end `visibility` seconds from now; sets and returns `lease.expires_at`.
+
+        Accepted after it has lapsed only while no other message of the group is in work.
+        """
+
+    def dead_letter(self, lease: Lease[Any], reason: str) -> None:
+        """Take the message out of the queue, to the dead letters, with the reason; the group goes on."""
+
+    def ack_many(self, leases: Iterable[Lease[Any]]) -> list[Lease[Any]]:
+        """Acknowledge all; returns those that were lost."""
+
+    def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> list[Lease[Any]]:
+        """`nack` all; returns those that were lost."""
+
+    def defer_many(self, leases: Iterable[Lease[Any]], delay: Seconds) -> list[Lease[Any]]:
+        """`defer` all; returns those that were lost."""
+
+    def extend_many(self, leases: Iterable[Lease[Any]], visibility: Seconds) -> list[Lease[Any]]:
+        """`extend` all; returns those that were lost."""
+
+    def dead_letter_many(self, leases: Iterable[Lease[Any]], reason: str) -> list[Lease[Any]]:
+        """`dead_letter` all; returns those that were lost."""
+
+    def close(self) -> None:
+        """Send what was begun, end waiting claims with `Closed`, give back leases that no caller received.
+
+        May be called again.
+        """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class AsyncTransport(Protocol[T_co]):
+    """The twin of `Transport` for asyncio.
+
+    Its methods start at the call and return a future, so the order is that of the calls; it belongs to the loop it
+    was first used on.  What each method does is told at `Transport`.
+    """
+
+    def publish(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> Future[int]:
+        """As `Transport.publish`."""
+
+    def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
+        """As `Transport.publish_many`; takes async iterables too."""
+
+    def claim(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Lease[Any] | None = None,
+    ) -> Future[Lease[T_co] | None]:
+        """As `Transport.claim`.  Cancelled, also after the result had come, it gives its message back."""
+
+    def claim_many(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> Future[list[Lease[T_co]]]:
+        """As `Transport.claim_many`."""
+
+    def ack(self, lease: Lease[Any]) -> Future[None]:
+        """As `Transport.ack`."""
+
+    def nack(self, lease: Lease[Any], delay: Seconds = 0) -> Future[None]:
+        """As `Transport.nack`."""
+
+    def defer(self, lease: Lease[Any], delay: Seconds) -> Future[None]:
+        """As `Transport.defer`."""
+
+    def extend(self, lease: Lease[Any], visibility: Seconds) -> Future[float]:
+        """As `Transport.extend`."""
+
+    def dead_letter(self, lease: Lease[Any], reason: str) -> Future[None]:
+        """As `Transport.dead_letter`."""
+
+    def ack_many(self, leases: Iterable[Lease[Any]]) -> Future[list[Lease[Any]]]:
+        """As `Transport.ack_many`."""
+
+    def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> Future[list[Lease[Any]]]:
+        """As `Transport.nack_many`."""
+
+    def defer_many(self, leases: Iterable[Lease[Any]], delay: Seconds) -> Future[list[Lease[Any]]]:
+        """As `Transport.defer_many`."""
+
+    def extend_many(self, leases: Iterable[Lease[Any]], visibility: Seconds) -> Future[list[Lease[Any]]]:
+        """As `Transport.extend_many`."""
+
+    def dead_letter_many(self, leases: Iterable[Lease[Any]], reason: str) -> Future[list[Lease[Any]]]:
+        """As `Transport.dead_letter_many`."""
+
+    def close(self) -> Future[None]:
+        """As `Transport.close`."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -1,0 +1,70 @@
+"""From a URL to a transport."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .api import Transport
+from .errors import ConfigError
+from .transport.awaitable import AwaitableTransport, Opening
+from .transport.over_loop import RqliteTransport
+from .transport.over_thread import AsyncSqliteTransport
+from .transport.rqlite_async import AsyncRqliteTransport
+from .transport.sqlite_sync import SqliteTransport
+
+URL_VARIABLE = "RQFAST_URL"
+RQLITE_SCHEMES = ("http", "https", "rqlite", "rqlites")
+
+
+def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transport[Any]:
+    """Open a queue.
+
+    Args:
+        url: `http(s)://[user:pass@]host:port[,host:port..]` or `rqlite(s)://..` for an rqlite cluster;
+            `sqlite:///relative.db`, `sqlite:////absolute.db` or a bare path for an embedded file; `:memory:` for a
+            queue of its own in memory.  Without it the variable RQFAST_URL.
+        **options: of all engines: `queue` (a name makes a second queue), `create`, `encode`, `decode`, `clock`, `lost`
+            ("raise" or "warn"), `max_batch`, `max_in_flight`, `max_poll`, `dedup_window`; of rqlite: `timeout`,
+            `connect_retries`, `retry_delay`, `auth`, `ssl`, `discover`; of SQLite: `synchronous`, `busy_timeout`.
+
+    Raises:
+        ConfigError: no URL, one that cannot be used, or an unknown option.
+        Unavailable: no node with a leader in time.
+        SchemaError: the queue is not there (with `create=False`), incomplete or of a newer version.
+
+    Example:
+        >>> with connect("queue.db") as t:
+        ...     t.publish("customer-7", {"total": 3})
+        1
+    """
+    url, is_rqlite = _which(url)
+    if is_rqlite:
+        return RqliteTransport.from_url(url, **options)
+    return SqliteTransport(url, **options)
+
+
+def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening[AwaitableTransport[Any]]:
+    """Open a queue for asyncio; the result is awaited or entered.  See `connect`.
+
+    Example:
+        >>> async with connect_async("queue.db") as t:
+        ...     await t.publish("customer-7", {"total": 3})
+    """
+    url, is_rqlite = _which(url)
+    if is_rqlite:
+        return AsyncRqliteTransport.from_url(url, **options)
+    return AsyncSqliteTransport.from_url(url, **options)
+
+
+def _which(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
+    """The URL in use, and whether it names an rqlite cluster."""
+    if url is None:
+        url = os.environ.get(URL_VARIABLE)
+        if not url:
+            raise ConfigError(f"no URL was given, and the variable {URL_VARIABLE} is not set")
+    if isinstance(url, os.PathLike):
+        url = os.fspath(url)
+    if not isinstance(url, str):
+        raise ConfigError(f"a URL is a str, not {type(url).__name__}")
+    return url, url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url

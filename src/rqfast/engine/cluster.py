@@ -1,0 +1,128 @@
+"""The nodes of a cluster and which of them leads, as far as this client knows.  No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+
+class Cluster:
+    """What was learned of the nodes.
+
+    Args:
+        seeds: the addresses of the user, without credentials.
+        discover: False: just these addresses are used (a load balancer, a tunnel), and the nodes forward.
+    """
+
+    def __init__(self, seeds: list[str], discover: bool) -> None:
+        self.seeds = seeds
+        self.discover = discover
+        self.leader: str | None = None
+        self.forwards = not discover
+        self._known = list(seeds)
+        self._unroutable: set[str] = set()
+        self._turn = 0
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All addresses that may be asked, those of the user first."""
+        return tuple(self._known)
+
+    def learn(self, body: bytes, suspect: str | None = None) -> str | None:
+        """Take in a reply of /nodes; returns the leader it names, unless that is the suspect."""
+        try:
+            listed = orjson.loads(body)["nodes"]
+            nodes = [node for node in listed if isinstance(node.get("api_addr"), str) and node["api_addr"]]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        leader = None
+        for node in nodes:
+            address = self._address(node["api_addr"])
+            if address not in self._known and address not in self._unroutable:
+                self._known.append(address)
+            if node.get("leader") and node.get("reachable", True):
+                leader = address
+        if leader is None or leader == suspect:
+            return None
+        return self._lead(leader)
+
+    def redirected(self, location: str) -> None:
+        """A node pointed to the leader."""
+        parts = urlsplit(location)
+        if self.discover and parts.scheme in ("http", "https") and parts.netloc:
+            self._lead(self._address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"))
+
+    def unreachable(self, node: str) -> None:
+        """No connection could be made to the node.  If others still call it the leader, they must forward."""
+        if node not in self.seeds:
+            self._unroutable.add(node)
+            if node in self._known:
+                self._known.remove(node)
+        self.lost(node)
+
+    def lost(self, node: str) -> None:
+        """The node does not lead, or does not answer."""
+        if self.leader == node:
+            self.leader = None
+
+    def next_seed(self) -> str:
+        """Where the user's addresses are all there is: one after the other."""
+        self._turn += 1
+        return self.seeds[self._turn % len(self.seeds)]
+
+    def answered(self, node: str) -> None:
+        """A forwarding node answered: stay with it."""
+        if self.forwards:
+            self.leader = node
+
+    def _lead(self, address: str) -> str:
+        self.forwards = address in self._unroutable
+        self.leader = self.next_seed() if self.forwards else address
+        if not self.forwards and address not in self._known:
+            self._known.append(address)
+        return self.leader
+
+    def _address(self, address: str) -> str:
+        """An advertised address; where the user said https, credentials never go over http."""
+        address = address.rstrip("/")
+        if self.seeds[0].startswith("https:") and address.startswith("http:"):
+            return "https:" + address[len("http:") :]
+        return address
+
+
+def parse_url(url: str) -> tuple[list[str], tuple[str, str] | None]:
+    """Part `http(s)://user:pass@host:port,host:port` (or rqlite(s)://) into node addresses and credentials.
+
+    Raises ValueError with a text that shows no password.
+    """
+    from urllib.parse import unquote
+
+    scheme, separator, rest = url.partition("://")
+    scheme = {"rqlite": "http", "rqlites": "https"}.get(scheme.lower(), scheme.lower())
+    if not separator or scheme not in ("http", "https"):
+        raise ValueError("the URL begins with http://, https://, rqlite:// or rqlites://")
+    userinfo, at, hosts = rest.rpartition("@")
+    hosts, slash, path = hosts.partition("/")
+    if path or "?" in hosts or "#" in hosts:
+        raise ValueError("the URL has host and port, and nothing after them")
+    seeds = [_host(scheme, host) for host in hosts.split(",")]
+    auth = None
+    if at:
+        user, _, password = userinfo.partition(":")
+        auth = (unquote(user), unquote(password))
+    return list(dict.fromkeys(seeds)), auth
+
+
+def _host(scheme: str, host: str) -> str:
+    host = host.strip()
+    parts = urlsplit(f"{scheme}://{host}")
+    try:
+        port: Any = parts.port
+    except ValueError:
+        raise ValueError(f"{host!r} has no valid port") from None
+    if not parts.hostname or any(c.isspace() for c in host):
+        raise ValueError(f"{host!r} is no host and port")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{scheme}://{name}:{port or 4001}"

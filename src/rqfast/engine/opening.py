@@ -1,0 +1,102 @@
+"""Opening a queue on rqlite: its tables made or checked, its lanes registered, its time learned."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+
+from ..errors import StatementError
+from ..sql import Statements, upgrade
+from .rqlite import CERTAIN_READ, EXECUTE, READ, RqliteEngine
+from .time import WATCH, QueueClock, Reading, after_watching, jump_is_safe
+
+Rows = list[list[Any]]
+
+
+class RqliteOpening:
+    """Opens one queue; each step may be repeated, since every write is guarded or changes nothing the second time."""
+
+    def __init__(
+        self,
+        engine: RqliteEngine,
+        statements: Statements,
+        queue: str | None,
+        *,
+        create: bool,
+        clock: QueueClock,
+        deadline: Callable[[], float],
+    ) -> None:
+        self._engine = engine
+        self._statements = statements
+        self._queue = queue
+        self._create = create
+        self._clock = clock
+        self._deadline = deadline
+
+    async def run(self, lanes: Sequence[str]) -> None:
+        """Open it and register these lanes.
+
+        Raises:
+            Unavailable: no leader in time; ConfigError: the credentials; SchemaError, StatementError: the tables.
+        """
+        await self._make()
+        opening = self._statements.opening
+        names = orjson.dumps(upgrade.expected(self._statements)).decode()
+        objects, columns = await self._read([opening["objects"], names], [opening["columns"]])
+        upgrade.check_complete(self._statements, self._queue, (row[0] for row in objects), (row[0] for row in columns))
+        await self._start_clock()
+        queue = self._statements.queue
+        await self._write(
+            [queue["lane_open"], orjson.dumps(list(lanes)).decode(), self._clock.now()], [queue["lane_prune"]]
+        )
+
+    async def _make(self) -> None:
+        while upgrade.must_make(await self._registry(), self._queue, self._create):
+            try:
+                await self._write(*upgrade.making(self._statements, self._queue))
+            except StatementError as error:
+                if not upgrade.was_second(error.text):
+                    raise
+
+    async def _registry(self) -> Rows:
+        there = await self._read([self._statements.opening["registry_there"]])
+        if not there[0][0][0]:
+            return []
+        return (await self._read([self._statements.opening["registry_read"]]))[0]
+
+    async def _start_clock(self) -> None:
+        if self._clock.source is not None:
+            return
+        reading, wall = await self._read_clock()
+        if jump_is_safe(reading, wall):
+            start = max(reading.t, wall)
+        else:
+            await asyncio.sleep(WATCH)
+            second, _ = await self._read_clock()
+            start = after_watching(reading, second, wall + WATCH, self._engine.cluster.leader or "the leader")
+        self._clock.saw(start)
+
+    async def _read_clock(self) -> tuple[Reading, float]:
+        opening = self._statements.opening
+        # Weak: answered by the leader itself, and so never written to the log.
+        clock, wall = await self._engine.repeat(
+            READ,
+            [[opening["clock"]], [opening["server_wall"]]],
+            deadline=self._deadline,
+            names=["clock", "server_wall"],
+        )
+        t, boot, boot_t, held = clock[0]
+        told = wall[0][0] if wall else None
+        return Reading(float(t), boot, boot_t, bool(held)), time.time() if told is None else float(told)
+
+    async def _read(self, *statements: list[Any]) -> list[Rows]:
+        return await self._engine.repeat(
+            CERTAIN_READ, statements, deadline=self._deadline, names=["opening"] * len(statements)
+        )
+
+    async def _write(self, *statements: list[Any]) -> None:
+        await self._engine.repeat(EXECUTE, statements, deadline=self._deadline, names=["opening"] * len(statements))

@@ -1,0 +1,143 @@
+"""What a reply, or its absence, says about a request: applied, not applied, or unknown.
+
+HTTP 200 is not success and an error is not failure: a write whose reply was lost is usually there.  Only what is
+known to have happened before the log counts as *not applied*; text that nobody has seen before is *unknown*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from .._core import decode_reply, slot_errors, slot_rows
+from ..errors import ConfigError, GarbledReply, RqfastError, SchemaError, StatementError
+
+_NOT_APPLIED = (
+    "not leader",
+    "leader not found",
+    "leadership transfer in progress",
+    "store not ready",
+    "store not open",
+    "timed out enqueuing operation",
+    "pool get: dial tcp",
+)
+_SCHEMA = (
+    "no such table",
+    "no such column",
+    "no such index",
+    "no such view",
+    "has no column",
+    "no query solution",
+)
+
+
+class Kind(enum.Enum):
+    """What became of one copy of a request."""
+
+    APPLIED = "applied"
+    REFUSED = "refused"
+    NOT_APPLIED = "not applied"
+    UNKNOWN = "unknown"
+    FATAL = "fatal"
+
+
+@dataclass(slots=True)
+class Reply:
+    """An HTTP reply, read to its end."""
+
+    status: int
+    location: str
+    body: bytes
+    node: str
+
+
+@dataclass(slots=True)
+class Result:
+    """The verdict on one copy of a request.
+
+    `rows` of each statement when applied; `text` in the server's words; `leader` where it pointed to another node;
+    `unreachable` when no connection to the node could be made; `error` what to raise when it is fatal.
+    """
+
+    kind: Kind
+    text: str = ""
+    rows: list[list[Any]] = field(default_factory=list)
+    leader: str = ""
+    unreachable: bool = False
+    error: RqfastError | None = None
+
+
+def of_reply(reply: Reply, statements: list[str], lane_table: str) -> Result:
+    """Classify a reply to a request whose statements have these names."""
+    if reply.status == 200:
+        return _of_body(reply, statements, lane_table)
+    text = reply.body[:500].decode("utf-8", "replace").strip()
+    if reply.status in (301, 302, 307, 308):
+        return Result(Kind.NOT_APPLIED, "not the leader", leader=reply.location)
+    if reply.status in (401, 403):
+        return _fatal(
+            ConfigError(
+                f"{reply.node} refused the credentials ({reply.status} {text}): give user and password in the URL or "
+                "auth=, with the rights execute, query and status"
+            )
+        )
+    if 400 <= reply.status < 500 or "SQL rewrite: panic" in text:
+        return _fatal(StatementError(f"{reply.node} refused the request: {reply.status} {text}", text))
+    if any(known in text for known in _NOT_APPLIED):
+        return Result(Kind.NOT_APPLIED, text)
+    return Result(Kind.UNKNOWN, f"{reply.status} {text}")
+
+
+def _of_body(reply: Reply, statements: list[str], lane_table: str) -> Result:
+    try:
+        results, error = decode_reply(reply.body)
+        if error is not None:
+            kind = Kind.NOT_APPLIED if any(known in error for known in _NOT_APPLIED) else Kind.UNKNOWN
+            return Result(kind, error)
+        errors = slot_errors(results)
+        if errors:
+            return _of_slots(errors, reply.node, statements, lane_table)
+        return Result(Kind.APPLIED, rows=slot_rows(results))
+    except GarbledReply as garbled:
+        return Result(Kind.UNKNOWN, str(garbled))
+
+
+def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], lane_table: str) -> Result:
+    position, text = errors[0]
+    if position == 0 and text == f"NOT NULL constraint failed: {lane_table}.n":
+        return Result(Kind.REFUSED, text)
+    name = statements[position] if position < len(statements) else f"statement {position}"
+    if any(known in text for known in _SCHEMA):
+        # The server goes on with the other statements then, and commits them: nothing here may pass for success.
+        return _fatal(
+            SchemaError(
+                f"{node}: {text} ({name}): the queue's tables were changed under this client; the call may have "
+                "taken effect in part, check the tables before you go on"
+            )
+        )
+    return _fatal(StatementError(f"{node}: {text} ({name}); nothing was applied", text, name))
+
+
+def of_exception(error: BaseException, node: str) -> Result:
+    """Classify a request that got no reply."""
+    text = f"{type(error).__name__} {error}".strip()
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return _fatal(
+            ConfigError(f"{node}: its certificate was not accepted ({error}); pass ssl= with the right authority")
+        )
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+        return Result(Kind.NOT_APPLIED, text, unreachable=True)
+    if isinstance(error, aiohttp.InvalidURL):
+        return _fatal(ConfigError(f"{node} is not a URL"))
+    if isinstance(error, aiohttp.ClientError | asyncio.TimeoutError | OSError):
+        return Result(Kind.UNKNOWN, text)
+    raise error
+
+
+def _fatal(error: RqfastError) -> Result:
+    return Result(Kind.FATAL, str(error), error=error)

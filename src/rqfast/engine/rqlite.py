@@ -1,0 +1,204 @@
+"""The rqlite engine: one aiohttp session, kept-alive connections, requests straight to the leader."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl as ssl_module
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+
+from ..errors import Unavailable
+from .cluster import Cluster
+from .outcome import Kind, Reply, Result, of_exception, of_reply
+
+WRITE = "/db/request?transaction"
+EXECUTE = "/db/execute?transaction"
+READ = "/db/query?level=weak"
+CERTAIN_READ = "/db/query?level=linearizable"
+
+CONNECT_TIMEOUT = 2.0
+NODES_TIMEOUT = 1.5
+READ_TIMEOUT = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+
+
+class RqliteEngine:
+    """Talks to the nodes of one cluster; belongs to one event loop."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        auth: tuple[str, str] | None,
+        ssl: ssl_module.SSLContext | None,
+        lane_table: str,
+    ) -> None:
+        self.cluster = cluster
+        self._auth = auth
+        self._ssl = ssl
+        self._lane_table = lane_table
+        self._session: aiohttp.ClientSession | None = None
+        self._finding: asyncio.Task[str | None] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session."""
+        return self._session is not None
+
+    def open(self) -> None:
+        """Make the session; nothing is sent yet."""
+        headers = {"Content-Type": "application/json"}
+        if self._auth is not None:
+            # Built here: a password in a URL would be shown in errors and logs.
+            token = base64.b64encode(f"{self._auth[0]}:{self._auth[1]}".encode()).decode()
+            headers["Authorization"] = f"Basic {token}"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl or True, keepalive_timeout=30),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
+            raise_for_status=False,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._finding is not None:
+            self._finding.cancel()
+        if self._session is not None:
+            await self._session.close()
+
+    async def post(self, node: str, path: str, body: bytes) -> Reply:
+        """Send one request to one node; raises what aiohttp raises."""
+        assert self._session is not None
+        if not self.cluster.forwards:
+            path += "&redirect"
+        async with self._session.post(node + path, data=body, allow_redirects=False) as reply:
+            return Reply(reply.status, reply.headers.get("Location", ""), await reply.read(), node)
+
+    async def attempt(self, node: str, path: str, body: bytes, names: list[str]) -> Result:
+        """Send one request to one node and say what became of it."""
+        try:
+            result = of_reply(await self.post(node, path, body), names, self._lane_table)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            result = of_exception(error, node)
+        self._note(node, result)
+        return result
+
+    def _note(self, node: str, result: Result) -> None:
+        if result.leader:
+            self.cluster.lost(node)
+            self.cluster.redirected(result.leader)
+        elif result.unreachable:
+            self.cluster.unreachable(node)
+        elif result.kind in (Kind.NOT_APPLIED, Kind.UNKNOWN):
+            self.cluster.lost(node)
+        else:
+            self.cluster.answered(node)
+
+    # -- who leads ----------------------------------------------------------------------------------------
+
+    async def leader(self) -> str | None:
+        """The leader's address: as known, else asked for; None when no node knows one now."""
+        return self.cluster.leader or await self.find_leader()
+
+    async def find_leader(self, suspect: str | None = None) -> str | None:
+        """Ask the nodes who leads; all that ask at the same time share the answer.
+
+        Args:
+            suspect: a leader that does not answer: it is not asked, and not believed.
+        """
+        if not self.cluster.discover:
+            self.cluster.leader = self.cluster.next_seed()
+            return self.cluster.leader
+        if self._finding is None or self._finding.done():
+            self._finding = asyncio.create_task(self._find_leader(suspect), name="rqfast: who leads")
+        return await asyncio.shield(self._finding)
+
+    async def _find_leader(self, suspect: str | None) -> str | None:
+        asked = [asyncio.create_task(self._ask(node, suspect)) for node in self.cluster.nodes if node != suspect]
+        try:
+            for answer in asyncio.as_completed(asked):
+                leader = await answer
+                if leader is not None:
+                    return leader
+            return None
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _ask(self, node: str, suspect: str | None) -> str | None:
+        assert self._session is not None
+        try:
+            async with (
+                asyncio.timeout(NODES_TIMEOUT),
+                self._session.get(f"{node}/nodes?ver=2&timeout=1s", allow_redirects=False) as reply,
+            ):
+                body = await reply.read()
+                if reply.status == 401:
+                    return await self._ask_by_query(node, suspect)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return None
+        return self.cluster.learn(body, suspect) if reply.status == 200 else None
+
+    async def _ask_by_query(self, node: str, suspect: str | None) -> str | None:
+        """Where the user may not see /nodes: a query that the leader answers and others point away from."""
+        result = await self.attempt(node, "/db/query?level=weak&redirect", b'["SELECT 1"]', [])
+        if result.error is not None:
+            raise result.error
+        if result.kind is Kind.APPLIED and node != suspect:
+            self.cluster.leader = node
+        return self.cluster.leader if self.cluster.leader != suspect else None
+
+    # -- requests that may be sent twice ------------------------------------------------------------------
+
+    async def repeat(
+        self,
+        path: str,
+        statements: Sequence[Sequence[Any]],
+        *,
+        deadline: Callable[[], float],
+        names: list[str] | None = None,
+    ) -> list[list[Any]]:
+        """Send what may be applied any number of times (a read, a registration) until a node answers.
+
+        Raises:
+            Unavailable: none did by `deadline` (on the loop's clock).
+        """
+        body = orjson.dumps(statements)
+        loop = asyncio.get_running_loop()
+        pause, text = FIRST_PAUSE, "no node knows a leader"
+        while True:
+            node = await self.leader()
+            if node is not None:
+                try:
+                    async with asyncio.timeout(max(0.05, min(READ_TIMEOUT, deadline() - loop.time()))):
+                        result = await self.attempt(node, path, body, names or [])
+                except TimeoutError:
+                    self.cluster.lost(node)
+                    result = Result(Kind.UNKNOWN, "no answer")
+                if result.kind is Kind.APPLIED:
+                    return result.rows
+                if result.error is not None:
+                    raise result.error
+                text = f"{node}: {result.text}"
+                if result.leader and self.cluster.leader and loop.time() < deadline():
+                    continue
+            if loop.time() >= deadline():
+                raise self.unavailable(text)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def unavailable(self, text: str) -> Unavailable:
+        """The error that tells that nothing was applied."""
+        nodes = self.cluster.nodes
+        return Unavailable(
+            f"no answer from a leader in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(nodes)}",
+            nodes,
+        )

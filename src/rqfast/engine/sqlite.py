@@ -1,0 +1,242 @@
+"""The embedded engine: one batch is one `BEGIN IMMEDIATE .. COMMIT` on the standard library's sqlite3.
+
+Owns the connection, the lane's number and the queue's clock; not thread-safe by itself, whoever calls it holds a
+lock (`pipeline.combine`) or is its only thread (`transport.over_thread`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from .._core import Batch, Outcome, Texts
+from ..errors import Closed, ConfigError, RqfastError, SchemaError, StatementError, Unavailable
+from ..sql import Statements, upgrade
+from .time import WATCH, QueueClock, Reading, after_watching, boot_clock, embedded_start
+
+log = logging.getLogger("rqfast")
+
+SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
+
+# Connections of a parent process: closing one in the child would touch the parent's locks and log, so they stay.
+_inherited: list[sqlite3.Connection] = []
+
+
+class SqliteEngine:
+    """One SQLite file (or memory) as the home of a queue."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        queue: str | None,
+        create: bool,
+        clock: Callable[[], float] | None,
+        synchronous: str,
+        busy_timeout: float,
+        dedup_window: float,
+        decode: Callable[[str], Any],
+        name: str,
+    ) -> None:
+        if sqlite3.sqlite_version_info < (3, 38):
+            raise ConfigError(f"SQLite 3.38 or newer is needed, this Python has {sqlite3.sqlite_version}")
+        self.path = path
+        self.queue = queue
+        self.clock = QueueClock(clock)
+        self.statements = Statements(queue)
+        self._create = create
+        self._synchronous = synchronous
+        self._busy_timeout = busy_timeout
+        self._window = dedup_window
+        self._decode = decode
+        self._name = name
+        self._texts = Texts(self.statements.queue, False)
+        self._db: sqlite3.Connection | None = None
+        self._pid = 0
+        self._lane = ""
+        self._n = 0
+
+    # -- opening ------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Connect, make or check the tables, register the lane, read the clock."""
+        self._pid = os.getpid()
+        try:
+            self._db = self._connect()
+            self._open_queue()
+        except sqlite3.Error as error:
+            self.close()
+            raise self._error(error, "open") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection; in a process that inherited it, only forget it."""
+        db, self._db = self._db, None
+        if db is None:
+            return
+        if self._pid != os.getpid():
+            _inherited.append(db)
+        else:
+            db.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path,
+            timeout=self._busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+        # Turning the log on needs the file alone for a moment, and does not wait for it by itself.
+        give_up = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode=WAL").fetchall()
+                break
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > give_up:
+                    db.close()
+                    raise
+                time.sleep(0.01)
+        db.execute(f"PRAGMA synchronous={self._synchronous}")
+        return db
+
+    def _open_queue(self) -> None:
+        while upgrade.must_make(self._registry(), self.queue, self._create):
+            try:
+                self._transaction(upgrade.making(self.statements, self.queue))
+            except sqlite3.IntegrityError as error:
+                if not upgrade.was_second(str(error)):
+                    raise
+        opening = self.statements.opening
+        objects = self.read(opening["objects"], orjson.dumps(upgrade.expected(self.statements)).decode())
+        columns = self.read(opening["columns"])
+        upgrade.check_complete(self.statements, self.queue, (r[0] for r in objects), (r[0] for r in columns))
+        self._start_clock()
+        self._open_lane()
+
+    def _registry(self) -> list[list[Any]]:
+        opening = self.statements.opening
+        if not self.read(opening["registry_there"])[0][0]:
+            return []
+        return self.read(opening["registry_read"])
+
+    def _start_clock(self) -> None:
+        if self.clock.source is not None:
+            return
+        reading, wall = self._read_clock(), time.time()
+        start = embedded_start(reading, wall)
+        if start is None:
+            time.sleep(WATCH)
+            start = after_watching(reading, self._read_clock(), wall + WATCH, "this machine")
+        self.clock.saw(start)
+        boot = boot_clock()
+        if boot is not None and (reading.boot != boot[0] or start == wall):
+            self._transaction([[self.statements.opening["boot_anchor"], boot[0], self.clock.now() - boot[1]]])
+
+    def _read_clock(self) -> Reading:
+        t, boot, boot_t, held = self.read(self.statements.opening["clock"])[0]
+        return Reading(float(t), boot, boot_t, bool(held))
+
+    def _open_lane(self) -> None:
+        self._lane, self._n = uuid.uuid4().hex[:16], 0
+        queue = self.statements.queue
+        lanes = orjson.dumps([self._lane]).decode()
+        self._transaction([[queue["lane_open"], lanes, self.clock.now()], [queue["lane_prune"]]])
+
+    # -- running ------------------------------------------------------------------------------------------
+
+    def run(self, batch: Batch) -> list[list[Any]]:
+        """Run a batch as one transaction and return its rows; checked, ready for `resolve`.
+
+        Raises:
+            Unavailable: the database stayed locked; nothing was applied.
+            StatementError, SchemaError: SQLite refused; nothing was applied.
+        """
+        db = self._connection()
+        for attempt in (1, 2):
+            number = self._n + 1
+            program = batch.program(self._texts, self._lane, number, self.clock.now(), self._window, self._name)
+            try:
+                slots = self._transaction(program, db)
+            except sqlite3.Error as error:
+                if attempt == 1 and "NOT NULL" in str(error) and self.statements.names["lane"] in str(error):
+                    # The lane was pruned after a day of silence, and nothing was applied.
+                    self._open_lane()
+                    batch.forget_program()
+                    continue
+                raise self._error(error, batch.statement_names[0] if batch.statement_names else "") from error
+            break
+        self._n = number
+        if not batch.check(slots, number):
+            raise SchemaError("the lane's row vanished inside a transaction: the database is corrupt")
+        return slots
+
+    def resolve(self, batch: Batch, slots: list[list[Any]]) -> Outcome:
+        """Give each call of the batch its outcome."""
+        outcome = batch.resolve(slots, self.clock.now(), self._decode, self.clock.now)
+        self.clock.saw(outcome.t)
+        return outcome
+
+    def look(self, min_priority: int) -> tuple[bool, float | None]:
+        """Whether a claim would find work, and when the next group that is held back will be ready."""
+        name = "look_high" if min_priority else "look"
+        try:
+            work, ready_at = self.read(self.statements.queue[name], self.clock.now(), min_priority)[0]
+        except sqlite3.Error as error:
+            raise self._error(error, name) from error
+        return bool(work), ready_at
+
+    def read(self, text: str, *parameters: object) -> list[list[Any]]:
+        """Run one plain read."""
+        return [list(row) for row in self._connection().execute(text, parameters).fetchall()]
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._pid != os.getpid() and self._db is not None:
+            # After fork: SQLite connections must not be carried over.  The child opens its own.
+            self.close()
+            self.open()
+        if self._db is None:
+            raise Closed("this transport was closed")
+        return self._db
+
+    def _transaction(self, program: list[list[Any]], db: sqlite3.Connection | None = None) -> list[list[Any]]:
+        if db is None:
+            db = self._connection()
+        slots = []
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in program:
+                rows = db.execute(statement[0], statement[1:]).fetchall()
+                slots.append([list(row) for row in rows])
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        return slots
+
+    def _error(self, error: sqlite3.Error, doing: str) -> RqfastError:
+        text = str(error)
+        if _is_busy(error):
+            return Unavailable(
+                f"{self.path}: locked by another program for {self._busy_timeout:g} s; nothing was applied, "
+                "call again or raise busy_timeout="
+            )
+        if text.startswith(("no such", "there is no", "table ", "duplicate column")):
+            return SchemaError(f"{self.path}: {text}; nothing was applied, check the queue's tables")
+        return StatementError(f"{self.path}: {text} ({doing}); nothing was applied", text, doing)
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

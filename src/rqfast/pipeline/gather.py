@@ -1,0 +1,281 @@
+"""Where async calls meet: while requests are in flight the next batches fill.
+
+A lone call leaves at the end of the loop's turn, with all that came in the same turn; it waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any, Protocol
+
+from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle
+from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
+from ..transport.calls import give_back
+from . import wake
+from .watch import Watch
+
+SWEEP = 0.1
+
+
+class Carrier(Protocol):
+    """What takes batches to the engine: a numbered lane of rqlite, or the worker thread of a SQLite file."""
+
+    async def send(self, batch: Batch) -> list[list[Any]] | None:
+        """Run a batch; None: it was never applied."""
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether what is being sent may have taken effect."""
+
+    def abandon(self) -> None:
+        """Nobody waits for what is being sent."""
+
+
+class Gather:
+    """The calls of one async transport, on their way to the engine and back.
+
+    Args:
+        carriers: one for each lane; the first takes settlements and claims.
+        open: connects, at the first call.
+        resolve: gives the calls of a batch their outcomes (the engine knows decoder and clock).
+        unfilled: is told of claims that found nothing.
+    """
+
+    def __init__(
+        self,
+        batcher: Batcher,
+        watch: Watch,
+        queue: Hashable,
+        *,
+        open: Callable[[], Coroutine[Any, Any, Sequence[Carrier]]],
+        resolve: Callable[[Batch, list[list[Any]]], Outcome],
+        unavailable: Callable[[str], Unavailable],
+        timeout: float,
+    ) -> None:
+        self._batcher = batcher
+        self._watch = watch
+        self._queue = queue
+        self._open = open
+        self._resolve = resolve
+        self._unavailable = unavailable
+        self.timeout = timeout
+        self.unfilled: Callable[[list[Any]], None] = lambda calls: None
+        self._carriers: Sequence[Carrier] = ()
+        self._opening: asyncio.Task[Sequence[Carrier]] | None = None
+        self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pump_is_due = False
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._tidy: int | None = None
+        self._followers: set[asyncio.Task[None]] = set()
+        self.closed = False
+        self._ended = False
+
+    # -- in -----------------------------------------------------------------------------------------------
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """The loop of this transport: that of its first use."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RqfastError(
+                "this transport belongs to the event loop it was first used on; open another one on this loop"
+            )
+        if self.closed:
+            raise Closed("this transport was closed")
+        return loop
+
+    def start(self, call: Call) -> None:
+        """Take in a call; it leaves at the end of this turn of the loop at the latest, if a lane is free."""
+        self._batcher.add(call)
+        if not self._pump_is_due:
+            self._pump_is_due = True
+            assert self._loop is not None
+            self._loop.call_soon(self._pump)
+
+    def call_soon(self, work: Callable[[], object]) -> None:
+        """Run `work` on the loop, from any thread; dropped when the loop or the transport is gone."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or self._ended:
+            return
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(work)
+
+    def _pump(self) -> None:
+        self._pump_is_due = False
+        if self._sweeper is None and self._loop is not None:
+            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+        if not self._carriers:
+            self._begin_to_open()
+            return
+        for lane in range(len(self._carriers)):
+            if lane not in self._in_flight and self._batcher.has_work(lane):
+                batch = self._batcher.take(lane)
+                if batch is not None:
+                    task = asyncio.create_task(self._carry(lane, batch), name=f"rqfast: lane {lane}")
+                    self._in_flight[lane] = batch, task
+
+    async def opened(self) -> None:
+        """Wait until the transport is open; raises what keeps it from opening."""
+        if not self._carriers:
+            await asyncio.shield(self._begin_to_open())
+
+    def _begin_to_open(self) -> asyncio.Task[Sequence[Carrier]]:
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+            self._opening.add_done_callback(self._opening_ended)
+        return self._opening
+
+    def _opening_ended(self, task: asyncio.Task[Sequence[Carrier]]) -> None:
+        self._opening = None
+        if task.cancelled():
+            self._reject(self._batcher.drain(), Closed("the transport was closed while it was opening"))
+            return
+        error = task.exception()
+        if error is None:
+            self._carriers = task.result()
+            self._pump()
+        elif isinstance(error, RqfastError):
+            self._reject(self._batcher.drain(), error)
+        else:
+            wrapped = RqfastError(f"the transport could not be opened: {error!r}")
+            wrapped.__cause__ = error
+            self._reject(self._batcher.drain(), wrapped)
+
+    # -- out ----------------------------------------------------------------------------------------------
+
+    async def _carry(self, lane: int, batch: Batch) -> None:
+        if lane == 0:
+            batch.tidy, self._tidy = self._tidy, None
+        try:
+            rows = await self._carriers[lane].send(batch)
+        except RqfastError as error:
+            batch.reject(error)
+            rows = None
+        except asyncio.CancelledError:
+            batch.reject(self._interrupted(lane))
+            raise
+        finally:
+            self._batcher.finish(batch)
+            del self._in_flight[lane]
+        if rows is None:
+            batch.reject(self._unavailable("it was given up"))
+        else:
+            self._settle(batch, self._resolve(batch, rows))
+        self._pump()
+
+    def _interrupted(self, lane: int) -> RqfastError:
+        if self._carriers[lane].ambiguous:
+            return OutcomeUnknown("the transport was closed while this call was in flight: it may have taken effect")
+        return Closed("the transport was closed before this call was sent; nothing was applied")
+
+    def _settle(self, batch: Batch, outcome: Outcome) -> None:
+        """What is left to do when a batch took effect."""
+        self._watch.replied(outcome.hint, outcome.short)
+        tidy = self._watch.tidies(outcome.short, time.monotonic())
+        self._tidy = self._tidy if tidy is None else tidy
+        if outcome.refused:
+            self._follow(self._refuse(outcome.refused, outcome.give_back))
+        else:
+            for lease in outcome.give_back:
+                self._batcher.add(give_back(lease))
+        for call, leases in outcome.late:
+            self._follow(self._extend_first(call, leases))
+        if outcome.unfilled:
+            self.unfilled(outcome.unfilled)
+        if not batch.claims_only:
+            wake.stir(self._queue)
+
+    def _follow(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._followers.add(task)
+        task.add_done_callback(self._followers.discard)
+
+    async def _refuse(self, calls: list[Any], leases: list[Any]) -> None:
+        """Claims whose `ack=` was lost: the callers are told when nothing is claimed for them any more."""
+        await self._settled([give_back(lease) for lease in leases])
+        for call in calls:
+            call.reject(call.tied.lost())
+
+    async def _extend_first(self, call: Any, leases: list[Any]) -> None:
+        """A resend let these leases run down: they get their full time before the caller gets them."""
+        kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases])
+        good = [lease for lease, ok in zip(leases, kept, strict=True) if ok]
+        if call.gone:
+            for lease in good:
+                self.start(give_back(lease))
+        elif good:
+            call.resolve(good if call.wants_list else good[0])
+        else:
+            self.unfilled([call])
+
+    async def _settled(self, calls: list[Settle]) -> list[bool]:
+        """Run settlements of our own; which of them were accepted."""
+        assert self._loop is not None
+        for call in calls:
+            call.future = self._loop.create_future()
+            call.deadline = time.monotonic() + self.timeout
+            self.start(call)
+        outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
+        return [not isinstance(outcome, BaseException) for outcome in outcomes]
+
+    # -- time-outs ----------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Tell the callers whose time is over; one timer for all of them."""
+        self._sweeper = None
+        now = time.monotonic()
+        expired = self._batcher.expire(now)
+        if expired:
+            self._reject(expired, self._unavailable(f"it waited {self.timeout:g} s in line"))
+        for lane, (batch, _task) in self._in_flight.items():
+            carrier = self._carriers[lane]
+            if not batch.expire(now, self._late(carrier)):
+                carrier.abandon()
+        if self._in_flight or self._batcher.waiting():
+            assert self._loop is not None
+            self._sweeper = self._loop.call_later(SWEEP, self._sweep)
+
+    def _late(self, carrier: Carrier) -> RqfastError:
+        if not carrier.ambiguous:
+            return self._unavailable(f"{self.timeout:g} s passed")
+        return OutcomeUnknown(
+            f"{self.timeout:g} s passed and it cannot be told whether this call took effect: publish again with the "
+            "same dedup_id; a claim is given back when its lease ends at the latest"
+        )
+
+    def _reject(self, calls: Sequence[Call], error: RqfastError) -> None:
+        for call in calls:
+            waits = call.then if isinstance(call, Settle) and call.then is not None else call
+            waits.reject(error)
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    async def close(self, patience: float = 10.0) -> None:
+        """Let what was begun end, for `patience` seconds at most."""
+        self.closed = True
+        give_up = time.monotonic() + patience
+        while (self._in_flight or self._followers or self._batcher.waiting() or self._opening) and (
+            time.monotonic() < give_up
+        ):
+            tasks = [task for _, task in self._in_flight.values()] + list(self._followers)
+            if self._opening is not None:
+                tasks.append(self._opening)
+            if not tasks:
+                self._pump()
+                await asyncio.sleep(0)
+                continue
+            await asyncio.wait(tasks, timeout=give_up - time.monotonic(), return_when=asyncio.FIRST_COMPLETED)
+        tasks = [task for _, task in self._in_flight.values()] + list(self._followers)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._ended = True
+        self._reject(self._batcher.drain(), Closed("the transport was closed before this call was sent"))
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None

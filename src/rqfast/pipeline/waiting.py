@@ -1,0 +1,149 @@
+"""Idle claims of an async transport: they look with plain reads, and write only when there is work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any
+
+from .._core import Claim
+from ..errors import Closed, RqfastError
+from . import wake
+from .gather import Gather
+from .watch import Watch
+
+Look = Callable[[list[int]], Awaitable[list[tuple[bool, float | None]]]]
+
+
+class Waiting:
+    """The claims of one transport that may not go out at once.
+
+    One look serves all of them.  A claim that does not wait is answered by the first look that began after it came.
+    """
+
+    def __init__(self, gather: Gather, watch: Watch, look: Look, now: Callable[[], float], queue: Hashable) -> None:
+        self._gather = gather
+        self._watch = watch
+        self._look = look
+        self._now = now
+        self._claims: list[Claim] = []
+        self._task: asyncio.Task[None] | None = None
+        self._woken: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread_wakes = False
+        gather.unfilled = self._unfilled
+        wake.register(queue, self.stir)
+
+    def start(self, call: Claim) -> None:
+        """Send a claim at once where the last reply left work for it, else let it look first."""
+        if call.tied is not None or self._watch.claims_at_once(call.min_priority):
+            self._gather.start(call)
+        else:
+            self._add(call)
+
+    def _add(self, call: Claim) -> None:
+        self._claims.append(call)
+        if self._task is None:
+            self._loop = asyncio.get_running_loop()
+            self._woken = asyncio.Event()
+            self._task = asyncio.create_task(self._run(), name="rqfast: waiting claims")
+        elif not call.looked and self._woken is not None:
+            self._woken.set()
+
+    def _unfilled(self, calls: list[Claim]) -> None:
+        """Claims that went out and found nothing after all: they are answered, or wait on."""
+        for call in calls:
+            call.untie()
+            if call.wait_until <= time.monotonic():
+                call.resolve(call.empty())
+            else:
+                call.looked = True
+                call.deadline = float("inf")
+                self._add(call)
+
+    def stir(self) -> None:
+        """Something was published in this process; from any thread."""
+        self._watch.stirred()
+        loop = self._loop
+        if self._task is None or loop is None or loop.is_closed() or self._thread_wakes:
+            return
+        self._thread_wakes = True
+        try:
+            loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            # The loop was closed between the question and the call: nobody waits there any more.
+            self._thread_wakes = False
+
+    def _wake(self) -> None:
+        self._thread_wakes = False
+        if self._woken is not None:
+            self._woken.set()
+
+    # -- the looks ----------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while self._claims:
+                assert self._woken is not None
+                self._woken.clear()
+                try:
+                    await self._look_once()
+                except RqfastError as error:
+                    self._fail(error)
+                if self._claims and all(call.looked for call in self._claims):
+                    await self._rest()
+        finally:
+            self._task = None
+            if self._claims and not self._gather.closed:
+                self._add(self._claims.pop())
+
+    async def _look_once(self) -> None:
+        asked = self._claims
+        priorities = sorted({call.min_priority for call in asked})
+        self._claims = []
+        try:
+            found = await self._look(priorities)
+        except BaseException:
+            self._claims = asked + self._claims
+            raise
+        next_ready = min((ready for _, ready in found if ready is not None), default=None)
+        self._watch.looked(any(work for work, _ in found), next_ready)
+        work = {priority: work for priority, (work, _) in zip(priorities, found, strict=True)}
+        now = time.monotonic()
+        for call in asked:
+            if call.gone:
+                continue
+            if work[call.min_priority]:
+                call.looked = False
+                call.deadline = now + self._gather.timeout
+                self._gather.start(call)
+            elif call.wait_until <= now:
+                call.resolve(call.empty())
+            else:
+                call.looked = True
+                self._claims.append(call)
+
+    async def _rest(self) -> None:
+        until = min(call.wait_until for call in self._claims) - time.monotonic()
+        pause = min(self._watch.rest(self._now()), max(until, 0.0))
+        assert self._woken is not None
+        try:
+            async with asyncio.timeout(pause):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    def _fail(self, error: RqfastError) -> None:
+        claims, self._claims = self._claims, []
+        for call in claims:
+            call.reject(error)
+
+    async def close(self) -> None:
+        """End the waiting claims with `Closed`."""
+        self._fail(Closed("this transport was closed while a claim was waiting"))
+        task: asyncio.Task[Any] | None = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._fail(Closed("this transport was closed while a claim was waiting"))

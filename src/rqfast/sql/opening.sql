@@ -1,0 +1,32 @@
+-- What is read and written when a transport opens.
+
+-- name: registry_there
+-- Whether any queue of rqfast stands in this database.
+SELECT count(*) FROM sqlite_master WHERE type='table' AND name='rqfast_schema'
+
+-- name: registry_read
+-- The queues that stand here and the version of their tables.
+SELECT queue,version FROM rqfast_schema ORDER BY queue LIMIT 10000
+
+-- name: objects
+-- ?1 a list of names: those of them that exist.
+SELECT name FROM sqlite_master WHERE name IN (SELECT value FROM json_each(?1)) ORDER BY name
+
+-- name: columns
+-- The columns of the two tables that other programs know as well.
+SELECT name FROM pragma_table_info('{messages_raw}') UNION ALL SELECT name FROM pragma_table_info('{groups_raw}')
+
+-- name: clock
+-- The queue's time, and whether anything in the queue would be changed by a jump of it: a lease, a parking, a
+-- delay.
+SELECT t, boot, boot_t, EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL)
+OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at<9e15) FROM {state}
+
+-- name: server_wall
+-- The wall clock of the node that answers; asked at level weak, so it is never part of the log.
+SELECT unixepoch('subsec')
+
+-- name: boot_anchor
+-- ?1 names this boot of the machine, ?2 is the queue's time at its zero: processes of one machine count from
+-- one point, whatever their wall clocks say.
+UPDATE {state} SET boot=?1, boot_t=?2

@@ -1,0 +1,215 @@
+-- Every statement of publishing, claiming and settling.
+--
+-- "fragment" names a piece that others include as {name} or {name(expression)}, where the expression takes the
+-- place of {x}; "name" names a statement.  {messages}, {groups}, ... are the tables and indexes of one queue,
+-- already quoted.  Times are REAL seconds of the queue's own clock: no statement asks the server for the time,
+-- a random number or its row order, so every node of a cluster makes the same change.  No statement is longer
+-- than 1,023 bytes once rendered: rqlite compresses longer ones on every request.
+
+-- fragment: t
+-- The queue's time, which only moves forward.
+(SELECT t FROM {state})
+
+-- fragment: head
+-- The first message of group g in claim order, as k.
+FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=g.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1
+
+-- fragment: live
+-- Whether group g has a live lease (or a parked message) at time {x}.
+EXISTS(SELECT 1 FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=g.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={x})
+
+-- fragment: ready_at
+-- When a group can be claimed again: never while paused, else when its live lease ends, else when its head is
+-- due, else now (0).  The one expression for it: as a hint it may be early, never late.
+CASE WHEN {groups}.paused THEN 9e15 ELSE coalesce(
+(SELECT max(l.lock_expiry) FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id={groups}.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={t}),
+(SELECT CASE WHEN k.due>{t} THEN k.due ELSE 0 END FROM {messages} k INDEXED BY {m_head} WHERE k.group_id={groups}.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1),0) END
+
+-- fragment: base
+-- The last seq before this request's publishes.
+(SELECT base FROM {lane} WHERE lane=?2)
+
+-- fragment: same_lease
+-- Row m is the message of row j and still has its token: seq, token and group are tested together, because the
+-- claims of one batch share a token.
+m.seq=j.value->>0 AND m.locked_by=j.value->>1 AND m.group_id=j.value->>2
+
+-- fragment: work_hint
+-- The highest priority among groups marked claimable, -1 when there is none.  Exact enough to decide whether
+-- the next claim is sent at once or looks first.
+coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 ORDER BY g.priority DESC LIMIT 1),
+(SELECT 0 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 LIMIT 1),-1)
+
+-- name: lane_open
+-- Registers the lanes of a client.  Changes nothing when they stand, so it may be sent any number of times.
+INSERT OR IGNORE INTO {lane}(lane,n,at) SELECT value,0,max(?2,{t}) FROM json_each(?1)
+
+-- name: lane_prune
+-- Lanes that were silent for a day belong to clients that are gone.
+DELETE FROM {lane} WHERE lane IN (SELECT p.lane FROM {lane} p WHERE p.at<{t}-86400 ORDER BY p.lane LIMIT 500)
+
+-- name: lane_step
+-- First statement of each request: fails on NOT NULL, and so rolls all back, unless ?2 is the lane's next
+-- number.  This is what makes it safe to send a request again.
+INSERT OR REPLACE INTO {lane}(lane,n,at) SELECT ?1, CASE WHEN (SELECT n FROM {lane} WHERE lane=?1)=?2-1 THEN ?2 END, max(?3,{t})
+
+-- name: clock_step
+-- Moves the queue's time forward to ?1, and the turn counter by ?2 (2 when the request claims).  A new group's
+-- turn is just before that of the group served last.
+UPDATE {state} SET t=max(t,?1), fresh=turn-1, turn=turn+?2
+
+-- name: outcome
+-- What cannot be asked again: the base of the seqs, the settlements that were lost; and the time and the hint.
+SELECT n,base,lost_a,lost_n,at,{work_hint} FROM {lane} WHERE lane=?1
+
+-- name: outcome_published
+-- The same for a request that only published: no hint.
+SELECT n,base,lost_a,lost_n,at,NULL FROM {lane} WHERE lane=?1
+
+-- name: publish_base
+-- The seqs of this request are base+1+position: told again after a lost reply, equal on every node.
+UPDATE {lane} SET base=coalesce((SELECT seq FROM sqlite_sequence WHERE name='{messages_raw}'),0) WHERE lane=?1
+
+-- name: publish_plain
+-- ?1 [[group,event],..]: due at the queue's time of this commit, so seq alone orders them.
+INSERT INTO {messages}(seq,group_id,event,due,published_at) SELECT {base}+1+key, value->>0, value->>1, {t}, {t} FROM json_each(?1)
+
+-- name: publish_groups
+-- ?1 [[group,priority],..], each group once; only the first publish of a group sets its priority.
+INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1) WHERE 1
+ON CONFLICT(group_id) DO UPDATE SET ready_at={ready_at} WHERE {groups}.ready_at>0
+
+-- name: dedup_prune
+-- Forgets ids whose window has passed, some at a time.
+DELETE FROM {dedup} WHERE id IN (SELECT d.id FROM {dedup} d INDEXED BY {d_until} WHERE d.until<={t} ORDER BY d.until,d.id LIMIT 2000)
+
+-- name: dedup_take
+-- ?1 rows of the full form, ?2 lane, ?3 window: an id that stands keeps its first seq.
+INSERT INTO {dedup}(id,seq,until) SELECT value->>5,{base}+1+key,{t}+?3 FROM json_each(?1) WHERE value->>5 IS NOT NULL
+ON CONFLICT(id) DO UPDATE SET seq=excluded.seq, until=excluded.until WHERE {dedup}.until<={t}
+
+-- name: publish_full
+-- ?1 [[group,event,rank,delay,headers,dedup],..]: what a plain row has not; a known dedup id writes nothing.
+INSERT INTO {messages}(seq,group_id,event,rank,due,headers,published_at) SELECT {base}+1+key, value->>0, value->>1, value->>2, {t}+(value->>3), value->>4, {t}
+FROM json_each(?1) WHERE value->>5 IS NULL OR (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)={base}+1+key
+
+-- name: publish_full_groups
+-- A group row only where the group has a message; groups_ready follows and sets when it can be claimed.
+INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1)
+WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO NOTHING
+
+-- name: dedup_seqs
+-- The seq of each row that has a dedup id.
+SELECT key, (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5) FROM json_each(?1) WHERE value->>5 IS NOT NULL
+
+-- name: wake_due
+-- Groups whose lease, parking or delay has ended are claimable again.  Bounded: 100,000 that end together must
+-- not stall one commit.
+UPDATE {groups} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
+
+-- name: adopt_groups
+-- Groups made by publishers of the plain transport have no turn: they get that of a new group.
+UPDATE {groups} SET turn=(SELECT fresh FROM {state}) WHERE ready_at=0 AND turn=0
+
+-- name: claim_any
+-- ?1 token, ?2 visibility, ?3 how many: the heads of the groups that waited longest.  Due time, pause and live
+-- lease are tested inside what LIMIT cuts (the view), so one blocked group never hides others.
+UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM (SELECT turn, r, h FROM {any} ORDER BY turn, r LIMIT ?3) c WHERE {messages}.seq=c.h
+
+-- fragment: claim_high
+-- The same for groups of some priorities: a merge of one index walk for each.
+UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM ({x} ORDER BY turn, r LIMIT ?3) c WHERE {messages}.seq=c.h
+
+-- fragment: high_of
+SELECT turn, r, h FROM {high} WHERE priority={x}
+
+-- name: claim_1
+-- Priorities 1 to 4.
+{claim_high({high_of(1)} UNION ALL {high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
+
+-- name: claim_2
+-- Priorities 2 to 4.
+{claim_high({high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
+
+-- name: claim_3
+-- Priorities 3 and 4.
+{claim_high({high_of(3)} UNION ALL {high_of(4)})}
+
+-- name: claim_4
+-- Priority 4.
+{claim_high({high_of(4)})}
+
+-- name: claim_stamp
+-- The groups just served: their turn is now, and they are out of the claimable index until the lease ends.
+UPDATE {groups} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM {state}) WHERE group_id IN (SELECT group_id FROM {messages} INDEXED BY {m_tok} WHERE locked_by=?1)
+
+-- name: claim_read
+-- What token ?1 holds; no RETURNING, so that it can be read again after a lost reply.
+SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,g.priority,g.turn
+FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
+
+-- name: look
+-- A plain read at time ?1 with the claim's own test for priorities from ?2 on: is there work, and when will
+-- the next group that is held back be ready.
+SELECT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)})
+OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<=?1 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)}),
+(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>?1 AND ready_at<9e15)
+
+-- name: look_high
+-- The same for priorities ?2 to 4 when ?2 is above 0: found by index behind any number of others.
+SELECT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)})
+OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<=?1 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)}),
+(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>?1 AND ready_at<9e15)
+
+-- name: tidy
+-- Groups that stand among the claimable ones but are held back leave that index, some at a time; sent after a
+-- claim that came back short.
+UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 ORDER BY g.turn,g.rowid LIMIT 2000)
+
+-- name: tidy_high
+-- The same after a claim with min_priority ?1.
+UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 AND g.priority>=?1 ORDER BY g.priority,g.turn,g.rowid LIMIT 2000)
+
+-- name: ack_verdict
+-- ?1 [[seq,token,group],..], ?2 lane: the positions that were lost, decided once and obeyed by all that follows.
+UPDATE {lane} SET lost_a=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})) WHERE lane=?2
+
+-- name: ack_delete
+-- ?3 and ?4 bound the seqs of the list: the plan stays a search whatever statistics say.
+DELETE FROM {messages} WHERE seq IN (SELECT value->>0 FROM json_each(?1) WHERE key NOT IN (SELECT value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2)))) AND seq BETWEEN ?3 AND ?4
+
+-- fragment: lost_n
+(SELECT value FROM json_each((SELECT lost_n FROM {lane} WHERE lane=?2)))
+
+-- name: settle_verdict
+-- ?1 [[seq,token,group,operation,argument],..], ?2 lane.  Operations: 1 nack, 2 park, 3 defer, 4 extend, 5 dead
+-- letter, 6 give back unworked.  An extend is refused when the group has gone on with another message.
+UPDATE {lane} SET lost_n=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease}
+AND NOT (j.value->>3=4 AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t} AND o.seq<>m.seq)))) WHERE lane=?2
+
+-- name: dead_insert
+-- Dead letters keep all that a redrive needs.
+INSERT INTO {dead}(seq,group_id,event,rank,due,attempts,headers,published_at,priority,reason,died_at)
+SELECT m.seq,m.group_id,m.event,m.rank,m.due,m.attempts,m.headers,m.published_at,coalesce((SELECT priority FROM {groups} g WHERE g.group_id=m.group_id),0),j.value->>4,{t}
+FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value->>3=5 AND j.key NOT IN {lost_n}
+
+-- name: dead_delete
+-- They leave the queue in the same transaction.
+DELETE FROM {messages} WHERE seq IN (SELECT value->>0 FROM json_each(?1) WHERE value->>3=5 AND key NOT IN {lost_n}) AND seq BETWEEN ?3 AND ?4
+
+-- name: settle_apply
+-- Parking keeps the place and blocks the group, deferring gives a later due time, giving back unworked takes
+-- the attempt back.
+UPDATE {messages} SET locked_by=CASE j.value->>3 WHEN 2 THEN '__parked__' WHEN 4 THEN {messages}.locked_by END,
+lock_expiry=CASE j.value->>3 WHEN 2 THEN {t}+(j.value->>4) WHEN 4 THEN {t}+(j.value->>4) ELSE 0 END,
+due=CASE j.value->>3 WHEN 3 THEN {t}+(j.value->>4) ELSE due END,
+attempts=CASE j.value->>3 WHEN 6 THEN attempts-1 ELSE attempts END
+FROM json_each(?1) j WHERE {messages}.seq=j.value->>0 AND j.value->>3<>5 AND j.key NOT IN {lost_n} AND {messages}.seq BETWEEN ?3 AND ?4
+
+-- name: groups_drain
+-- ?1 [[group,..],..]: a group row lives as long as the group has a message or is paused.
+DELETE FROM {groups} WHERE group_id IN (SELECT value->>0 FROM json_each(?1)) AND paused=0 AND NOT EXISTS (SELECT 1 FROM {messages} m INDEXED BY {m_head} WHERE m.group_id={groups}.group_id)
+
+-- name: groups_ready
+-- ?1 [[group,..],..]: says anew when each of these groups can be claimed.
+UPDATE {groups} SET ready_at={ready_at} WHERE group_id IN (SELECT value->>0 FROM json_each(?1))

@@ -1,0 +1,67 @@
+"""Reads the .sql files and renders them for one queue.  Owns the text of statements, nothing else."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from .names import quote, table_names
+
+_HEADING = re.compile(r"^-- (name|fragment): (\w+)$", re.MULTILINE)
+
+
+@cache
+def read_statements(file: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the statements and the fragments of one .sql file, in the order they stand there."""
+    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
+    parts = _HEADING.split(text)[1:]
+    found: dict[str, dict[str, str]] = {"name": {}, "fragment": {}}
+    for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        lines = [line for line in body.splitlines() if line and not line.startswith("--")]
+        found[kind][name] = " ".join(lines)
+    return found["name"], found["fragment"]
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace that opens at `start` closes."""
+    depth = 0
+    for at in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    raise ValueError(f"unbalanced braces in {text!r}")
+
+
+def _render(text: str, pieces: dict[str, str], x: str = "") -> str:
+    """Replace each {name} and {name(expression)} of `text` by the piece of that name, rendered likewise."""
+    done: list[str] = []
+    at = 0
+    while (brace := text.find("{", at)) >= 0:
+        end = _closing(text, brace)
+        name, _, argument = text[brace + 1 : end].partition("(")
+        done.append(text[at:brace])
+        if name == "x":
+            done.append(x)
+        else:
+            done.append(_render(pieces[name], pieces, _render(argument[:-1], pieces, x)))
+        at = end + 1
+    done.append(text[at:])
+    return "".join(done)
+
+
+class Statements:
+    """The rendered statements of one queue, as attributes of a mapping from name to text.
+
+    `queue` holds those of publishing, claiming and settling, `schema` those that make the tables.
+    """
+
+    def __init__(self, queue: str | None) -> None:
+        self.names = table_names(queue)
+        pieces = {name: quote(real) for name, real in self.names.items()}
+        pieces |= {f"{name}_raw": self.names[name] for name in ("messages", "groups")}
+        statements, fragments = read_statements("queue.sql")
+        pieces |= fragments
+        self.queue = {name: _render(text, pieces) for name, text in statements.items()}
+        self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
+        self.opening = {name: _render(text, pieces) for name, text in read_statements("opening.sql")[0].items()}

@@ -1,0 +1,76 @@
+"""What an opening transport makes of the tables it finds: pure decisions, obeyed by both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..errors import SchemaError
+from .names import INDEXES, TABLES, VIEWS
+from .statements import Statements
+
+SCHEMA_VERSION = 1
+
+_COLUMNS = {
+    "seq", "group_id", "event", "locked_by", "lock_expiry", "rank", "due", "attempts", "headers", "published_at",
+    "last_claimed_at", "priority", "ready_at", "turn", "paused",
+}  # fmt: skip
+
+
+def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: bool) -> bool:
+    """Whether the tables of `queue` are still to be made (or those of the plain transport to be upgraded).
+
+    `registry` holds the rows of rqfast_schema, none when there is no such table.
+
+    Raises:
+        SchemaError: it is not there and may not be made, or a newer rqfast made it.
+    """
+    versions = {str(row[0]): row[1] for row in registry}
+    version = versions.get(queue or "")
+    if version is None:
+        if create:
+            return True
+        there = ", ".join(name or "(default)" for name in versions) or "none"
+        raise SchemaError(f"{_called(queue)} is not in this database; queues that are: {there}")
+    if version != SCHEMA_VERSION:
+        raise SchemaError(
+            f"{_called(queue)} has tables of version {version}, this rqfast knows {SCHEMA_VERSION}: "
+            "upgrade rqfast in this process"
+        )
+    return False
+
+
+def making(statements: Statements, queue: str | None) -> list[list[object]]:
+    """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing."""
+    parameters: dict[str, list[object]] = {"registry_add": [queue or "", SCHEMA_VERSION]}
+    return [[text, *parameters.get(name, [])] for name, text in statements.schema.items()]
+
+
+def was_second(text: str) -> bool:
+    """Whether the transaction of `making` failed because another process had made the queue."""
+    return "rqfast_schema" in text and "UNIQUE" in text
+
+
+def expected(statements: Statements) -> list[str]:
+    """The names of the tables, indexes and views of the queue."""
+    return [statements.names[name] for name in (*TABLES, *INDEXES, *VIEWS)]
+
+
+def check_complete(
+    statements: Statements, queue: str | None, objects: Iterable[object], columns: Iterable[object]
+) -> None:
+    """Raise `SchemaError` that names what is missing.
+
+    Needed because a server goes on with the rest of a request when one of its statements cannot be prepared.
+    """
+    there = {str(name) for name in objects}
+    missing = [name for name in expected(statements) if name not in there]
+    missing += sorted(f"column {name}" for name in _COLUMNS - {str(name) for name in columns})
+    if missing:
+        raise SchemaError(
+            f"{_called(queue)} is not complete, {', '.join(missing)} missing: restore it from a backup, "
+            "or drop the queue's tables and its row in rqfast_schema and open it again"
+        )
+
+
+def _called(queue: str | None) -> str:
+    return "the default queue" if queue is None else f"queue {queue!r}"

@@ -1,0 +1,312 @@
+"""The public methods of the async transports, once for both engines.
+
+Each starts its call at once and returns a future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from asyncio import Future
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from .._core import Call, Claim, Lease, Many, Publish, Settle
+from ..api import Item
+from ..errors import LeaseLost
+from ..model import Header, Seconds
+from ..pipeline.gather import Gather
+from ..pipeline.stream import Stream
+from ..pipeline.waiting import Waiting
+from .blocking import warn_lost
+from .calls import Calls, give_back, lease_list, lost_of
+from .claim_future import ClaimFuture
+from .options import Options
+
+T = TypeVar("T")
+
+
+class AwaitableTransport(Generic[T]):
+    """What `AsyncTransport` promises, in terms of a `Gather` and its `Waiting`, which a subclass makes."""
+
+    _gather: Gather
+    _waiting: Waiting
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._calls = Calls(options)
+        self._on_lost = warn_lost if options.lost == "warn" else None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def _close_engine(self) -> None:
+        raise NotImplementedError
+
+    # -- running calls ------------------------------------------------------------------------------------
+
+    def _one(self, call: Call) -> Future[Any]:
+        future = self._gather.bind().create_future()
+        call.future = future
+        call.deadline = time.monotonic() + self._gather.timeout
+        self._gather.start(call)
+        return future
+
+    def _begin(self, calls: list[Any]) -> Future[list[Any]]:
+        """Start calls whose outcomes come together, as a list."""
+        future: Future[list[Any]] = self._gather.bind().create_future()
+        many = Many(future, len(calls))
+        deadline = time.monotonic() + self._gather.timeout
+        for position, call in enumerate(calls):
+            call.part_of(many, position)
+            call.deadline = deadline
+            self._gather.start(call)
+        return future
+
+    def _settle(self, call: Settle) -> Future[Any]:
+        call.on_lost = self._on_lost
+        return self._one(call)
+
+    def _settle_many(self, calls: list[Settle]) -> Future[list[Lease[Any]]]:
+        lost: Future[list[Lease[Any]]] = self._gather.bind().create_future()
+        if not calls:
+            lost.set_result([])
+            return lost
+
+        def tell(done: Future[list[Any]]) -> None:
+            if lost.done():
+                return
+            try:
+                lost.set_result(lost_of(calls, done.result()))
+            except Exception as error:
+                lost.set_exception(error)
+
+        self._begin(calls).add_done_callback(tell)
+        return lost
+
+    # -- publishing ---------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> Future[int]:
+        """See `Transport.publish`."""
+        return self._one(self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id))
+
+    def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
+        """See `Transport.publish_many`."""
+        loop = self._gather.bind()
+        stream = Stream(self._calls.item, self._options.max_batch)
+        started: deque[Future[list[Any]]] = deque()
+        if isinstance(iterable, AsyncIterable):
+            return loop.create_task(self._stream_async(stream, iterable, started))
+        items = iter(iterable)
+        at_end = stream.fill(items, self._begin_publishes, started, self._options.window)
+        return loop.create_task(self._stream(stream, items, started, at_end))
+
+    def _begin_publishes(self, calls: list[Publish]) -> Future[list[Any]]:
+        return self._begin(calls)
+
+    async def _stream(
+        self, stream: Stream, items: Iterator[Item], started: deque[Future[list[Any]]], at_end: bool
+    ) -> array[int]:
+        while started:
+            stream.absorb(await started.popleft())
+            at_end = at_end or stream.fill(items, self._begin_publishes, started, self._options.window)
+        return stream.end()
+
+    async def _stream_async(
+        self, stream: Stream, items: AsyncIterable[Item], started: deque[Future[list[Any]]]
+    ) -> array[int]:
+        try:
+            async for item in items:
+                batch = stream.offer(item)
+                if batch:
+                    started.append(self._begin(batch))
+                    if len(started) >= self._options.window:
+                        stream.absorb(await started.popleft())
+                if stream.failed:
+                    break
+        except Exception as error:
+            stream.stop(error)
+        return await self._stream(stream, iter(()), started, stream.fill(iter(()), self._begin, started, 1 << 30))
+
+    # -- claiming -----------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Lease[Any] | None = None,
+    ) -> Future[Lease[T] | None]:
+        """See `Transport.claim`."""
+        call = self._calls.claim(worker_id, visibility, 1, min_priority, wait, wants_list=False)
+        return self._claim(call, None if ack is None else self._calls.ack(ack))
+
+    def claim_many(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> Future[list[Lease[T]]]:
+        """See `Transport.claim_many`."""
+        call = self._calls.claim(worker_id, visibility, limit, min_priority, wait, wants_list=True)
+        acks = [self._calls.ack(lease) for lease in lease_list(ack, "ack")]
+        if len(acks) < 2:
+            return self._claim(call, acks[0] if acks else None)
+        others = self._begin(acks[1:])
+        return asyncio.ensure_future(self._claim_after(others, self._claim(call, acks[0])))
+
+    def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
+        loop = self._gather.bind()
+        future = ClaimFuture(loop, self._give_back)
+        call.future = future
+        if settle is not None:
+            settle.tie(call)
+            settle.on_lost = self._on_lost
+            settle.deadline = time.monotonic() + self._gather.timeout
+        self._waiting.start(call)
+        return future
+
+    async def _claim_after(self, acks: Future[list[Any]], claim: ClaimFuture) -> list[Lease[T]]:
+        """The claim of several `ack=`: when one of them was lost, nothing stays claimed."""
+        outcomes = await acks
+        for outcome in outcomes:
+            if not isinstance(outcome, BaseException):
+                continue
+            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
+                self._on_lost(outcome)
+                continue
+            claim.cancel()
+            if not claim.cancelled():
+                self._give_back(await claim)
+            raise outcome
+        leases: list[Lease[T]] = await claim
+        return leases
+
+    def _give_back(self, leases: list[Lease[Any]]) -> None:
+        """Leases that nobody took; from any thread, since futures are collected anywhere."""
+        self._gather.call_soon(lambda: [self._gather.start(give_back(lease)) for lease in leases])
+
+    # -- settling -----------------------------------------------------------------------------------------
+
+    def ack(self, lease: Lease[Any]) -> Future[None]:
+        """See `Transport.ack`."""
+        return self._settle(self._calls.ack(lease))
+
+    def nack(self, lease: Lease[Any], delay: Seconds = 0) -> Future[None]:
+        """See `Transport.nack`."""
+        return self._settle(self._calls.nack(lease, delay))
+
+    def defer(self, lease: Lease[Any], delay: Seconds) -> Future[None]:
+        """See `Transport.defer`."""
+        return self._settle(self._calls.defer(lease, delay))
+
+    def extend(self, lease: Lease[Any], visibility: Seconds) -> Future[float]:
+        """See `Transport.extend`."""
+        return self._settle(self._calls.extend(lease, visibility))
+
+    def dead_letter(self, lease: Lease[Any], reason: str) -> Future[None]:
+        """See `Transport.dead_letter`."""
+        return self._settle(self._calls.dead_letter(lease, reason))
+
+    def ack_many(self, leases: Iterable[Lease[Any]]) -> Future[list[Lease[Any]]]:
+        """See `Transport.ack_many`."""
+        return self._settle_many([self._calls.ack(lease) for lease in lease_list(leases)])
+
+    def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> Future[list[Lease[Any]]]:
+        """See `Transport.nack_many`."""
+        return self._settle_many([self._calls.nack(lease, delay) for lease in lease_list(leases)])
+
+    def defer_many(self, leases: Iterable[Lease[Any]], delay: Seconds) -> Future[list[Lease[Any]]]:
+        """See `Transport.defer_many`."""
+        return self._settle_many([self._calls.defer(lease, delay) for lease in lease_list(leases)])
+
+    def extend_many(self, leases: Iterable[Lease[Any]], visibility: Seconds) -> Future[list[Lease[Any]]]:
+        """See `Transport.extend_many`."""
+        return self._settle_many([self._calls.extend(lease, visibility) for lease in lease_list(leases)])
+
+    def dead_letter_many(self, leases: Iterable[Lease[Any]], reason: str) -> Future[list[Lease[Any]]]:
+        """See `Transport.dead_letter_many`."""
+        return self._settle_many([self._calls.dead_letter(lease, reason) for lease in lease_list(leases)])
+
+    # -- opening and closing ------------------------------------------------------------------------------
+
+    async def open(self) -> Self:
+        """Connect and make the tables, unless a call has done so."""
+        self._gather.bind()
+        await self._gather.opened()
+        return self
+
+    def close(self) -> Future[None]:
+        """See `Transport.close`."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        return asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._gather.closed = True
+        await self._waiting.close()
+        await self._gather.close()
+        await self._close_engine()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+A = TypeVar("A", bound=AwaitableTransport[Any])
+
+
+class Opening(Generic[A]):
+    """A transport that is opened when this is awaited or entered.
+
+    Example:
+        >>> t = await connect_async(url)
+        >>> async with connect_async(url) as t: ...
+    """
+
+    def __init__(self, make: Callable[[], A]) -> None:
+        self._make = make
+        self._transport: A | None = None
+
+    async def _open(self) -> A:
+        transport = self._make()
+        try:
+            await transport.open()
+        except BaseException:
+            await transport.close()
+            raise
+        self._transport = transport
+        return transport
+
+    def __await__(self) -> Generator[Any, None, A]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> A:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._transport is not None:
+            await self._transport.close()

@@ -1,0 +1,139 @@
+"""From the arguments of a public method to a call of the core; for both colours and all engines."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .. import _core
+from ..errors import InvalidMessage, LeaseLost, RqfastError
+from ..model import Message
+from . import checks
+from .options import Options, default_worker
+
+
+class Calls:
+    """Makes the calls of one transport, each checked before it exists."""
+
+    def __init__(self, options: Options) -> None:
+        self._encode = options.encode
+        self.worker = default_worker()
+
+    def publish(
+        self,
+        group_id: str,
+        event: Any,
+        priority: Any = 0,
+        delay: Any = 0,
+        rank: Any = 0,
+        headers: Any = None,
+        dedup_id: Any = None,
+    ) -> _core.Publish:
+        """A message on its way in."""
+        return _core.make_publish(
+            group_id,
+            event,
+            checks.priority(priority),
+            0.0 if delay == 0 and type(delay) is int else checks.seconds(delay, "delay"),
+            0 if rank == 0 and type(rank) is int else checks.integer(rank, "rank"),
+            None if headers is None else checks.headers(headers),
+            dedup_id,
+            self._encode,
+        )
+
+    def item(self, item: Any, position: int) -> _core.Publish:
+        """An item of `publish_many`: a `Message`, or a tuple of its first two or three fields."""
+        try:
+            if isinstance(item, Message):
+                return self.publish(
+                    item.group_id,
+                    item.event,
+                    item.priority,
+                    item.delay,
+                    item.rank,
+                    item.headers,
+                    item.dedup_id,
+                )
+            if isinstance(item, tuple | list) and len(item) in (2, 3):
+                return self.publish(*item)
+        except (InvalidMessage, TypeError) as error:
+            argument = getattr(error, "argument", "")
+            raise InvalidMessage(f"item {position}: {error}", argument, position) from error
+        raise InvalidMessage(
+            f"item {position} is a Message or a tuple (group_id, event[, priority]), not {type(item).__name__}",
+            "iterable",
+            position,
+        )
+
+    def claim(
+        self,
+        worker_id: str | None,
+        visibility: Any,
+        limit: int,
+        min_priority: Any,
+        wait: Any,
+        *,
+        wants_list: bool,
+    ) -> _core.Claim:
+        """A claim; its `wait_until` is on the monotonic clock."""
+        worker = self.worker if worker_id is None else _core.check_id(worker_id, "worker_id")
+        call = _core.Claim(
+            worker,
+            checks.seconds(visibility, "visibility", positive=True),
+            checks.priority(min_priority, "min_priority"),
+            checks.limit(limit),
+            wants_list,
+        )
+        waits = checks.wait(wait)
+        call.wait_until = time.monotonic() + waits if waits else 0.0
+        call.deadline = math.inf
+        return call
+
+    def ack(self, lease: Any) -> _core.Settle:
+        """An acknowledgement."""
+        return _core.Settle(checks.lease(lease), _core.ACK)
+
+    def nack(self, lease: Any, delay: Any) -> _core.Settle:
+        """Back to its place, at once or after a parking."""
+        pause = checks.seconds(delay, "delay")
+        return _core.Settle(checks.lease(lease), _core.PARK if pause else _core.NACK, pause)
+
+    def defer(self, lease: Any, delay: Any) -> _core.Settle:
+        """A later due time."""
+        return _core.Settle(checks.lease(lease), _core.DEFER, checks.seconds(delay, "delay"))
+
+    def extend(self, lease: Any, visibility: Any) -> _core.Settle:
+        """A later end of the lease."""
+        pause = checks.seconds(visibility, "visibility", positive=True)
+        return _core.Settle(checks.lease(lease), _core.EXTEND, pause)
+
+    def dead_letter(self, lease: Any, reason: Any) -> _core.Settle:
+        """Out of the queue, to the dead letters."""
+        return _core.Settle(checks.lease(lease), _core.DEAD, checks.reason(reason))
+
+
+def give_back(lease: _core.Lease[Any]) -> _core.Settle:
+    """A lease that no caller received goes back without an attempt spent; nobody waits for it."""
+    call = _core.Settle(lease, _core.GIVE_BACK)
+    call.deadline = math.inf
+    return call
+
+
+def lease_list(leases: Any, argument: str = "leases") -> list[_core.Lease[Any]]:
+    """The leases of a `_many` form."""
+    if isinstance(leases, _core.Lease) or not isinstance(leases, Iterable):
+        raise TypeError(f"{argument} is a list of leases, not {type(leases).__name__}")
+    return [checks.lease(lease, f"an item of {argument}") for lease in leases]
+
+
+def lost_of(calls: Sequence[_core.Settle], results: Sequence[Any]) -> list[_core.Lease[Any]]:
+    """What a `_many` form returns: the leases that were lost.  Any other error is raised."""
+    lost = []
+    for call, result in zip(calls, results, strict=True):
+        if isinstance(result, LeaseLost):
+            lost.append(call.lease)
+        elif isinstance(result, RqfastError):
+            raise result
+    return lost

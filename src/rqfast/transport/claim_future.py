@@ -1,0 +1,51 @@
+"""The future of a claim: a message that nobody took goes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any
+
+from .._core import Lease
+
+
+class ClaimFuture(asyncio.Future[Any]):
+    """Knows whether its result was taken.
+
+    A task that is cancelled after its claim came, but before it runs again, never sees the lease: the future does,
+    and gives the message back, then or when it is collected.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, give_back: Callable[[list[Lease[Any]]], None]) -> None:
+        super().__init__(loop=loop)
+        self._give_back = give_back
+        self._taken = False
+
+    def result(self) -> Any:
+        """The lease or leases; from now on they are the caller's."""
+        found = super().result()
+        self._taken = True
+        return found
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if not self.done():
+            self._asyncio_future_blocking = True
+            try:
+                yield self
+            except BaseException:
+                self._return()
+                raise
+        return self.result()
+
+    __iter__ = __await__
+
+    def _return(self) -> None:
+        if self._taken or not self.done() or self.cancelled() or super().exception() is not None:
+            return
+        found = self.result()
+        if found:
+            self._give_back(found if isinstance(found, list) else [found])
+
+    def __del__(self) -> None:
+        self._return()
+        super().__del__()  # type: ignore[misc]

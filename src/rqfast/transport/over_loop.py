@@ -1,0 +1,277 @@
+"""rqlite for blocking callers: the async transport on a loop in one background thread.
+
+All threads' calls land on that loop, so they share its batches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, Self
+
+from .._core import Call, Claim, Settle
+from ..errors import Closed, RqfastError
+from ..pipeline.combine import Slot
+from .blocking import BlockingTransport, T
+from .calls import give_back
+from .options import split
+from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
+
+CLOSING = 15.0
+
+
+class LockSlot(Slot):
+    """A slot that a thread can wait for."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set_result(self, value: Any) -> None:
+        """The call took effect."""
+        super().set_result(value)
+        self._lock.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        """It did not."""
+        super().set_exception(error)
+        self._lock.release()
+
+    def wait(self, alive: Callable[[], bool]) -> Any:
+        """Wait for the outcome, as long as somebody is there to bring it."""
+        while not self._lock.acquire(timeout=1.0):
+            if not alive():
+                raise Closed("the transport was closed while this call was waiting")
+        return self.result()
+
+
+class LoopThread:
+    """An event loop in a daemon thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="rqfast-loop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread is this one."""
+        return threading.get_ident() == self._thread.ident
+
+    def is_alive(self) -> bool:
+        """Whether the loop runs."""
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        """Run a coroutine on the loop and wait for it in the calling thread."""
+        running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return running.result(timeout)
+        except BaseException:
+            running.cancel()
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5.0)
+
+
+_open: weakref.WeakSet[RqliteTransport[Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for transport in list(_open):
+        transport.close()
+
+
+class RqliteTransport(BlockingTransport[T], Generic[T]):
+    """A queue on an rqlite cluster.  Connects and makes its tables at once; may be shared by threads.
+
+    Args:
+        base_url: `http(s)://[user:pass@]host:port[,host:port..]` or `rqlite(s)://..`.
+        timeout: bounds a whole call, retries and elections included, in seconds.
+        clock: see `connect`.
+        **options: see `connect`; here also `auth`, `ssl`, `discover`.
+
+    Raises:
+        ConfigError: the URL, an option, the credentials.
+        Unavailable: no node with a leader within `timeout`.
+        SchemaError, StatementError: the tables.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        **options: Any,
+    ) -> None:
+        self._setup(base_url, timeout, {"clock": clock} | options, None)
+
+    def _setup(self, base_url: str, timeout: float, options: dict[str, Any], patience: float | None) -> None:
+        shared, _ = split(options, RQLITE_OPTIONS, "RqliteTransport")
+        super().__init__(shared)
+        self._address = (base_url, timeout, options)
+        self._posted: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._post_is_due = False
+        self._closed = False
+        self._connect(patience)
+        _open.add(self)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        connect_retries: int = 30,
+        retry_delay: float = 1.0,
+        **options: Any,
+    ) -> Self:
+        """The same, but waits for a node with a leader: `connect_retries` times, `retry_delay` seconds apart."""
+        transport = cls.__new__(cls)
+        transport._setup(url, timeout, options, connect_patience(connect_retries, retry_delay))
+        return transport
+
+    def _connect(self, patience: float | None = None) -> None:
+        base_url, timeout, options = self._address
+        self._pid = os.getpid()
+        # Made before the thread: a bad URL or option starts nothing.
+        self._inner: AsyncRqliteTransport[T] = AsyncRqliteTransport(base_url, timeout, **options)
+        if patience is not None:
+            self._inner._patience = patience
+        self._timeout = self._inner._timeout
+        self._thread = LoopThread()
+        try:
+            self._thread.run(self._inner.open())
+        except BaseException:
+            self._thread.run(self._close_inner(), CLOSING)
+            self._thread.stop()
+            raise
+
+    def __repr__(self) -> str:
+        nodes = ",".join(self._inner._engine.cluster.seeds)
+        return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"
+
+    # -- to the loop --------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("this transport was closed")
+        if self._pid != os.getpid():
+            # After fork there is no loop thread here, and the connections are the parent's.
+            self._posted = deque()
+            self._post_is_due = False
+            self._connect()
+        if self._thread.is_here:
+            raise RqfastError("a blocking call from rqfast's own loop thread would wait for itself; use another thread")
+
+    def _post(self, start: Callable[[Any], None], call: Any) -> None:
+        self._posted.append((start, call))
+        if not self._post_is_due:
+            self._post_is_due = True
+            try:
+                self._thread.loop.call_soon_threadsafe(self._take_posted)
+            except RuntimeError:
+                raise Closed("this transport was closed") from None
+
+    def _take_posted(self) -> None:
+        self._post_is_due = False
+        while self._posted:
+            start, call = self._posted.popleft()
+            try:
+                self._inner._gather.bind()
+                start(call)
+            except RqfastError as error:
+                call.reject(error)
+
+    def _slot(self) -> Slot:
+        return LockSlot()
+
+    def _start(self, calls: Sequence[Call], slot: Slot) -> None:
+        self._check()
+        for call in calls:
+            self._post(self._inner._gather.start, call)
+
+    def _wait(self, slot: Slot) -> Any:
+        assert isinstance(slot, LockSlot)
+        try:
+            return slot.wait(self._thread.is_alive)
+        except BaseException:
+            if not slot.done():
+                slot.abandon()
+            raise
+
+    def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
+        self._check()
+        slot = LockSlot()
+        call.future = slot
+        others = self._begin(acks[1:]) if len(acks) > 1 else None
+        for settle in acks[:1]:
+            settle.tie(call)
+            settle.on_lost = self._on_lost
+            settle.deadline = time.monotonic() + self._timeout
+        self._post(self._inner._waiting.start, call)
+        try:
+            found = slot.wait(self._thread.is_alive)
+            if others is not None:
+                self._raise_lost(self._wait(others))
+            return found
+        except BaseException:
+            # Ctrl-C, or another `ack=` was lost: what came, or comes, for this claim goes back.
+            if slot.done():
+                self._return(slot)
+            slot.abandon()
+            raise
+
+    def _raise_lost(self, outcomes: Sequence[Any]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, RqfastError):
+                if self._on_lost is None:
+                    raise outcome
+                self._on_lost(outcome)
+
+    def _return(self, slot: Slot) -> None:
+        leases = slot.value if isinstance(slot.value, list) else [slot.value]
+        for lease in leases:
+            if lease is not None:
+                self._post(self._inner._gather.start, give_back(lease))
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    async def _close_inner(self) -> None:
+        await self._inner.close()
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._pid != os.getpid() or not self._thread.is_alive():
+            return
+        if self._thread.is_here:
+            raise RqfastError("close() from rqfast's own loop thread would wait for itself")
+        try:
+            self._thread.run(self._close_inner(), CLOSING)
+        finally:
+            self._thread.stop()

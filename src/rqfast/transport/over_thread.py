@@ -1,0 +1,93 @@
+"""SQLite for asyncio: the loop gathers calls, one worker thread for each transport runs them, the loop never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic
+
+from .._core import Batch, Batcher
+from ..engine.sqlite import SqliteEngine
+from ..errors import Unavailable
+from ..pipeline.gather import Gather
+from ..pipeline.waiting import Waiting
+from ..pipeline.watch import Watch
+from .awaitable import AwaitableTransport, Opening, T
+from .options import split
+from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
+
+
+class ThreadCarrier:
+    """Takes batches to the engine's own thread."""
+
+    ambiguous = False
+
+    def __init__(self, engine: SqliteEngine, thread: ThreadPoolExecutor) -> None:
+        self._engine = engine
+        self._thread = thread
+
+    async def send(self, batch: Batch) -> list[list[Any]] | None:
+        """Run a batch as one transaction; it cannot be interrupted half-way."""
+        running = asyncio.get_running_loop().run_in_executor(self._thread, self._engine.run, batch)
+        return await asyncio.shield(running)
+
+    def abandon(self) -> None:
+        """A transaction ends by itself, within `busy_timeout`."""
+
+
+class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
+    """`SqliteTransport` for asyncio.
+
+    Opens when entered or at its first call.
+
+    Args:
+        path: of the file, or a `sqlite://` URL; ":memory:" is a queue of its own in memory.
+        **options: see `connect`; here also `synchronous` ("FULL") and `busy_timeout` (10 seconds).
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        shared, own = split(options, SQLITE_OPTIONS, "AsyncSqliteTransport")
+        super().__init__(shared)
+        name = sqlite_path(path)
+        key = queue_key(name, shared.queue)
+        self._engine = make_engine(name, shared, own)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rqfast-sqlite")
+        watch = Watch(shared.max_poll)
+        self._gather = Gather(
+            Batcher(1, shared.max_batch, 8 << 20),
+            watch,
+            key,
+            open=self._open,
+            resolve=self._engine.resolve,
+            unavailable=self._unavailable,
+            timeout=float("inf"),
+        )
+        self._waiting = Waiting(self._gather, watch, self._look, self._engine.clock.now, key)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Opening[AsyncSqliteTransport[T]]:
+        """The same, from a `sqlite://` URL; awaited or entered."""
+        return Opening(lambda: cls(url, **options))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._engine.path} queue={self._engine.queue!r}>"
+
+    async def _open(self) -> Sequence[ThreadCarrier]:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.open)
+        return (ThreadCarrier(self._engine, self._thread),)
+
+    async def _look(self, priorities: list[int]) -> list[tuple[bool, float | None]]:
+        await self._gather.opened()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._thread, lambda: [self._engine.look(priority) for priority in priorities]
+        )
+
+    def _unavailable(self, text: str) -> Unavailable:
+        return Unavailable(f"{self._engine.path}: {text}; nothing was applied, call again")
+
+    async def _close_engine(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.close)
+        self._thread.shutdown(wait=False)

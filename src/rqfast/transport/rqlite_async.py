@@ -1,0 +1,200 @@
+"""rqlite in its own colour: numbered requests over kept-alive HTTP connections, on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl as ssl_module
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic
+
+from .._core import Batch, Batcher, Outcome, Texts
+from ..engine.cluster import Cluster, parse_url
+from ..engine.opening import RqliteOpening
+from ..engine.rqlite import READ, RqliteEngine
+from ..engine.time import QueueClock
+from ..errors import ConfigError, Unavailable
+from ..pipeline.gather import Gather
+from ..pipeline.lanes import Lane
+from ..pipeline.waiting import Waiting
+from ..pipeline.watch import Watch
+from ..sql import Statements
+from . import checks
+from .awaitable import AwaitableTransport, Opening, T
+from .options import default_worker, split
+
+RQLITE_OPTIONS: dict[str, Any] = {"auth": None, "ssl": None, "discover": True}
+
+# One lane for settlements and claims, two for publishes: what was measured best.
+LANES = 3
+MAX_SIZE = 1 << 20
+
+
+def parse_nodes(url: Any, own: dict[str, Any]) -> tuple[Cluster, tuple[str, str] | None]:
+    """The cluster that a URL names, and the credentials in it or in `auth=`.
+
+    Raises:
+        ConfigError: the URL or an option; it shows no password.
+    """
+    if not isinstance(url, str):
+        raise ConfigError(
+            f"the address of rqlite is a URL (str), not {type(url).__name__}; a client object is not taken, "
+            "use from_url(url)"
+        )
+    try:
+        seeds, auth = parse_url(url)
+    except ValueError as error:
+        raise ConfigError(f"cannot use this URL: {error}") from None
+    if own["auth"] is not None:
+        auth = own["auth"]
+        if not (isinstance(auth, tuple) and len(auth) == 2 and all(isinstance(part, str) for part in auth)):
+            raise ConfigError("auth= is a pair (user, password) of str")
+    if own["ssl"] is not None and not isinstance(own["ssl"], ssl_module.SSLContext):
+        raise ConfigError(f"ssl= is an ssl.SSLContext, not {type(own['ssl']).__name__}")
+    if not isinstance(own["discover"], bool):
+        raise ConfigError(f"discover={own['discover']!r}: True or False")
+    return Cluster(seeds, own["discover"]), auth
+
+
+class LaneCarrier:
+    """A lane as the gathering of calls sees it."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.send = lane.send
+        self.abandon = lane.abandon
+        self._lane = lane
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether what is being sent may have taken effect."""
+        return self._lane.progress.ambiguous
+
+
+class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
+    """A queue on an rqlite cluster, for asyncio.
+
+    Opens when entered or at its first call; belongs to the loop it was first used on.
+
+    Args:
+        base_url: `http(s)://[user:pass@]host:port[,host:port..]` or `rqlite(s)://..`.
+        timeout: bounds a whole call, retries and elections included, in seconds.
+        clock: see `connect`.
+        **options: see `connect`; here also `auth`, `ssl`, `discover`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        **options: Any,
+    ) -> None:
+        shared, own = split({"clock": clock} | options, RQLITE_OPTIONS, type(self).__name__)
+        super().__init__(shared)
+        cluster, auth = parse_nodes(base_url, own)
+        self._timeout = checks.option_seconds(timeout, "timeout")
+        self._patience = self._timeout
+        self._statements = Statements(shared.queue)
+        self._clock = QueueClock(clock)
+        self._engine = RqliteEngine(cluster, auth=auth, ssl=own["ssl"], lane_table=self._statements.names["lane"])
+        texts = Texts(self._statements.queue, True)
+        self._lanes = [
+            Lane(
+                self._engine,
+                self._statements,
+                texts,
+                self._clock,
+                window=shared.dedup_window,
+                holder=default_worker(),
+            )
+            for _ in range(LANES)
+        ]
+        key = ("rqlite", frozenset(cluster.seeds), shared.queue)
+        watch = Watch(shared.max_poll)
+        self._gather = Gather(
+            Batcher(LANES, shared.max_batch, MAX_SIZE),
+            watch,
+            key,
+            open=self._open,
+            resolve=self._resolve,
+            unavailable=self._engine.unavailable,
+            timeout=self._timeout,
+        )
+        self._waiting = Waiting(self._gather, watch, self._look, self._clock.now, key)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        connect_retries: int = 30,
+        retry_delay: float = 1.0,
+        **options: Any,
+    ) -> Opening[AsyncRqliteTransport[T]]:
+        """The same, but opening waits for a node with a leader; awaited or entered.
+
+        Args:
+            connect_retries: how often, at most, a node is asked again.
+            retry_delay: seconds between.
+        """
+        patience = connect_patience(connect_retries, retry_delay)
+
+        def make() -> AsyncRqliteTransport[T]:
+            transport = cls(url, timeout, **options)
+            transport._patience = patience
+            return transport
+
+        return Opening(make)
+
+    def __repr__(self) -> str:
+        nodes = ",".join(self._engine.cluster.seeds)
+        return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"
+
+    async def _open(self) -> Sequence[LaneCarrier]:
+        deadline = asyncio.get_running_loop().time() + self._patience
+        if not self._engine.is_open:
+            self._engine.open()
+        opening = RqliteOpening(
+            self._engine,
+            self._statements,
+            self._options.queue,
+            create=self._options.create,
+            clock=self._clock,
+            deadline=lambda: deadline,
+        )
+        await opening.run([lane.name for lane in self._lanes])
+        for lane in self._lanes:
+            lane.registered()
+        return [LaneCarrier(lane) for lane in self._lanes]
+
+    def _resolve(self, batch: Batch, rows: list[list[Any]]) -> Outcome:
+        outcome = batch.resolve(rows, self._clock.now(), self._options.decoder, self._clock.now)
+        self._clock.saw(outcome.t)
+        return outcome
+
+    async def _look(self, priorities: list[int]) -> list[tuple[bool, float | None]]:
+        """One plain read for all waiting claims; on the leader, and a wrong leader only delays them."""
+        await self._gather.opened()
+        queue, now = self._statements.queue, self._clock.now()
+        names = ["look_high" if priority else "look" for priority in priorities]
+        deadline = time.monotonic() + self._timeout
+        rows = await self._engine.repeat(
+            READ,
+            [[queue[name], now, priority] for name, priority in zip(names, priorities, strict=True)],
+            deadline=lambda: deadline,
+            names=names,
+        )
+        return [(bool(found[0][0]), found[0][1]) for found in rows]
+
+    async def _close_engine(self) -> None:
+        with contextlib.suppress(Unavailable):
+            await self._engine.close()
+
+
+def connect_patience(connect_retries: int, retry_delay: float) -> float:
+    """How long opening waits for a node with a leader, in seconds."""
+    if isinstance(connect_retries, bool) or not isinstance(connect_retries, int) or connect_retries < 0:
+        raise ConfigError(f"connect_retries={connect_retries!r}: a whole number, 0 or more")
+    return max(0.05, connect_retries * checks.option_seconds(retry_delay, "retry_delay", positive=False))

@@ -1,0 +1,126 @@
+"""SQLite in its own colour: a call goes straight to the database, in the thread that makes it."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any, Generic, Self
+
+from .._core import Call, Claim, Settle
+from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
+from ..errors import ConfigError
+from ..pipeline.combine import Combiner, Slot
+from ..pipeline.watch import Watch
+from . import checks
+from .blocking import BlockingTransport, T
+from .options import Options, default_worker, split
+
+SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
+
+_open: weakref.WeakSet[Combiner] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for combiner in list(_open):
+        combiner.restart()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def sqlite_path(path: Any) -> str:
+    """The path of a database file, from a path or a `sqlite://` URL; ":memory:" is memory.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if isinstance(path, os.PathLike):
+        path = os.fspath(path)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise ConfigError(f"a SQLite database is named by a path or a sqlite:// URL, not by {path!r}")
+    if path.startswith("sqlite://"):
+        rest = path.removeprefix("sqlite://")
+        if rest == ":memory:":
+            return rest
+        if not rest.startswith("/") or rest == "/":
+            raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:")
+        path = rest[1:]
+    elif "://" in path:
+        raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
+    return str(path)
+
+
+def queue_key(path: str, queue: str | None) -> Hashable:
+    """What tells queues apart within a process."""
+    return ("sqlite", object() if path == ":memory:" else str(Path(path).absolute()), queue)
+
+
+def make_engine(path: str, options: Options, own: dict[str, Any]) -> SqliteEngine:
+    """An engine, not yet open."""
+    synchronous = own["synchronous"]
+    if not isinstance(synchronous, str) or synchronous.upper() not in SYNCHRONOUS:
+        raise ConfigError(f"synchronous={synchronous!r}: one of {', '.join(SYNCHRONOUS)}")
+    return SqliteEngine(
+        path,
+        queue=options.queue,
+        create=options.create,
+        clock=options.clock,
+        synchronous=synchronous.upper(),
+        busy_timeout=checks.option_seconds(own["busy_timeout"], "busy_timeout", positive=False),
+        dedup_window=options.dedup_window,
+        decode=options.decoder,
+        name=default_worker(),
+    )
+
+
+class SqliteTransport(BlockingTransport[T], Generic[T]):
+    """A queue in a SQLite file: nothing to install, several processes on one file, every commit synced.
+
+    Args:
+        path: of the file, or a `sqlite://` URL; ":memory:" is a queue of its own in memory.
+        **options: see `connect`; here also `synchronous` ("FULL") and `busy_timeout` (10 seconds).
+
+    Raises:
+        ConfigError: an option or the path.
+        SchemaError: the queue is not there (`create=False`), incomplete or of a newer version.
+
+    Example:
+        >>> with SqliteTransport("queue.db") as t:
+        ...     t.publish("customer-7", {"total": 3})
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        shared, own = split(options, SQLITE_OPTIONS, "SqliteTransport")
+        super().__init__(shared)
+        name = sqlite_path(path)
+        engine = make_engine(name, shared, own)
+        engine.open()
+        self._combiner = Combiner(engine, Watch(shared.max_poll), shared.max_batch, queue_key(name, shared.queue))
+        _open.add(self._combiner)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """The same, from a `sqlite://` URL."""
+        return cls(url, **options)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._combiner.name}>"
+
+    def _slot(self) -> Slot:
+        return Slot()
+
+    def _start(self, calls: Sequence[Call], slot: Slot) -> None:
+        self._combiner.start(calls)
+
+    def _wait(self, slot: Slot) -> Any:
+        return self._combiner.wait(slot)
+
+    def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
+        return self._combiner.claim(call, acks, self._on_lost)
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._combiner.close()

@@ -1,0 +1,30 @@
+"""Servers that a whole test session shares. Each starts when the first test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import NO_SERVER, Cluster, find_rqlited
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is marked `cluster`, or `cluster(what)`, where there is no server to start."""
+    marker = item.get_closest_marker("cluster")
+    if marker is not None and find_rqlited() is None:
+        pytest.skip(": ".join([*marker.args, NO_SERVER]))
+
+
+@pytest.fixture(scope="session")
+def one_node() -> Iterator[Cluster]:
+    """One rqlited. Tests that kill or pause nodes start a cluster of their own."""
+    with Cluster(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[Cluster]:
+    """Three rqliteds in one cluster. Tests that kill or pause nodes start a cluster of their own."""
+    with Cluster(3) as cluster:
+        yield cluster

@@ -1,0 +1,177 @@
+"""The calls that fault tests make: how each is prepared, made, and what must be true of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import rqfast
+from tests.contract.views import Lease, QueueUnderTest, View
+
+GROUP = "g"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call, with the state that `prepare` gave it; `check` looks at its answer and at the database."""
+
+    name: str
+    prepare: Callable[[View], Any]
+    make: Callable[[View, Any], Any]
+    check: Callable[[QueueUnderTest, View, Any, Any], None]
+
+
+def rows(q: QueueUnderTest, columns: str = "seq") -> list[tuple[Any, ...]]:
+    """All messages of the queue, by seq."""
+    return q.sql(f"SELECT {columns} FROM {q.table('messages')} ORDER BY seq")
+
+
+def empty(q: QueueUnderTest) -> None:
+    """Remove all messages and groups past the client's back, so that the next call starts anew."""
+    q.execute(f"DELETE FROM {q.table('messages')}")
+    q.execute(f"DELETE FROM {q.table('groups')}")
+
+
+def take(view: View, visibility: float = 60) -> Lease:
+    lease = view.claim("w", visibility)
+    assert lease is not None
+    return lease
+
+
+def _nothing(view: View) -> None:
+    return None
+
+
+def _published(view: View) -> int:
+    return view.publish(GROUP, "a")
+
+
+def _leased(view: View) -> Lease:
+    view.publish(GROUP, "a")
+    return take(view)
+
+
+def _leased_of_two(view: View) -> Lease:
+    view.publish_many([(GROUP, "a"), (GROUP, "b")])
+    return take(view)
+
+
+def _stranger(view: View) -> Lease:
+    lease = _leased(view)
+    return rqfast.Lease(lease.seq, lease.group_id, lease.event, "~nobody:1")
+
+
+def _check_publish(q: QueueUnderTest, view: View, state: None, seq: int) -> None:
+    assert rows(q, "seq, group_id, event") == [(seq, GROUP, '"new"')]
+
+
+def _check_publish_many(q: QueueUnderTest, view: View, state: None, seqs: Any) -> None:
+    assert rows(q, "seq, event") == [(seq, str(n)) for n, seq in enumerate(seqs)]
+    assert len(seqs) == 5
+
+
+def _check_claim(q: QueueUnderTest, view: View, seq: int, lease: Lease) -> None:
+    assert (lease.seq, lease.event, lease.attempts) == (seq, "a", 1)
+    assert rows(q, "seq, locked_by, attempts") == [(seq, lease.token, 1)]
+    assert view.claim("w") is None
+    view.ack(lease)
+
+
+def _prepare_three_groups(view: View) -> list[int]:
+    return list(view.publish_many([(f"g{n}", n) for n in range(3)]))
+
+
+def _check_claim_many(q: QueueUnderTest, view: View, seqs: list[int], leases: list[Lease]) -> None:
+    assert [(lease.seq, lease.event, lease.attempts) for lease in leases] == [
+        (seq, n, 1) for n, seq in enumerate(seqs)
+    ]
+    assert rows(q, "seq, locked_by, attempts") == [(lease.seq, lease.token, 1) for lease in leases]
+    assert view.ack_many(leases) == []
+
+
+def _check_ack(q: QueueUnderTest, view: View, lease: Lease, answer: None) -> None:
+    assert rows(q) == []
+    with pytest.raises(rqfast.LeaseLost):
+        view.ack(lease)
+
+
+def _check_ack_and_claim(q: QueueUnderTest, view: View, first: Lease, second: Lease) -> None:
+    assert (second.event, second.attempts) == ("b", 1)
+    assert rows(q, "seq, locked_by") == [(second.seq, second.token)]
+    view.ack(second)
+
+
+def _check_nack(q: QueueUnderTest, view: View, lease: Lease, answer: None) -> None:
+    again = take(view)
+    assert (again.seq, again.attempts) == (lease.seq, 2)
+    assert rows(q, "seq, locked_by, attempts") == [(again.seq, again.token, 2)]
+
+
+def _check_held_back(q: QueueUnderTest, view: View, lease: Lease, answer: None) -> None:
+    assert rows(q, "seq, attempts") == [(lease.seq, 1)]
+    assert view.claim("w") is None
+    with pytest.raises(rqfast.LeaseLost):
+        view.ack(lease)
+
+
+def _check_extend(q: QueueUnderTest, view: View, lease: Lease, until: float) -> None:
+    assert lease.expires_at == pytest.approx(until, abs=0.01)
+    assert 100 < lease.remaining() <= 120.5
+    assert rows(q, "seq, locked_by, attempts") == [(lease.seq, lease.token, 1)]
+    assert rows(q, "lock_expiry")[0][0] == pytest.approx(until, abs=0.01)
+    view.ack(lease)
+
+
+def _check_refused(q: QueueUnderTest, view: View, stranger: Lease, answer: object) -> None:
+    assert isinstance(answer, rqfast.LeaseLost)
+    [(seq, owner, attempts)] = rows(q, "seq, locked_by, attempts")
+    assert (seq, attempts) == (stranger.seq, 1)
+    assert owner is not None
+
+
+def _refused_ack(view: View, stranger: Lease) -> object:
+    try:
+        view.ack(stranger)
+    except rqfast.LeaseLost as error:
+        return error
+    return None
+
+
+CALLS = [
+    Call("publish", _nothing, lambda view, _: view.publish(GROUP, "new"), _check_publish),
+    Call(
+        "publish with a rank",
+        _nothing,
+        lambda view, _: view.publish(GROUP, "new", rank=1, headers={"h": "v"}),
+        _check_publish,
+    ),
+    Call(
+        "publish_many",
+        _nothing,
+        lambda view, _: view.publish_many((GROUP, n) for n in range(5)),
+        _check_publish_many,
+    ),
+    Call("claim", _published, lambda view, _: view.claim("w", 60), _check_claim),
+    Call(
+        "claim_many",
+        _prepare_three_groups,
+        lambda view, _: view.claim_many("w", 60, limit=3),
+        _check_claim_many,
+    ),
+    Call("ack", _leased, lambda view, lease: view.ack(lease), _check_ack),
+    Call(
+        "ack and claim",
+        _leased_of_two,
+        lambda view, lease: view.claim("w", 60, ack=lease),
+        _check_ack_and_claim,
+    ),
+    Call("nack", _leased, lambda view, lease: view.nack(lease), _check_nack),
+    Call("nack with delay", _leased, lambda view, lease: view.nack(lease, 60), _check_held_back),
+    Call("defer", _leased, lambda view, lease: view.defer(lease, 60), _check_held_back),
+    Call("extend", _leased, lambda view, lease: view.extend(lease, 120), _check_extend),
+    Call("refused ack", _stranger, _refused_ack, _check_refused),
+]
+EACH = [pytest.param(call, id=call.name) for call in CALLS]
