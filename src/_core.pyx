@@ -7,7 +7,10 @@ rows and opaque futures (anything with `done`, `set_result` and `set_exception`)
 and reads no clock: what happens for each *request* is Python, in `rqfast.pipeline` and `rqfast.engine`.
 """
 
+cimport cython
+
 from copy import copy as copy_error
+from types import GenericAlias
 
 import orjson
 

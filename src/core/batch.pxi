@@ -19,6 +19,7 @@ cdef enum:
 MAX_BLOCKS = 8
 
 
+@cython.final
 cdef class Texts:
     """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP."""
 
@@ -32,6 +33,7 @@ cdef class Texts:
             self.texts = [_Fragment(_dumps(text)) for text in self.texts]
 
 
+@cython.final
 cdef class Block:
     """The claims of a batch that share a visibility and a min_priority: one statement, one token."""
 
@@ -44,6 +46,7 @@ cdef class Block:
     cdef Py_ssize_t slot
 
 
+@cython.final
 cdef class Outcome:
     """What a reply said beyond the calls' own results.
 
@@ -68,6 +71,7 @@ cdef class Outcome:
         self.late = []
 
 
+@cython.final
 cdef class Batch:
     """Calls that go in one transaction: settlements, then publishes, then claims."""
 
@@ -217,7 +221,7 @@ cdef class Batch:
         self.program_ = out
         self.names_ = []
         self._say(texts, LANE_STEP, [lane, n, 0.0])
-        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0])
+        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0, self._least_step()])
         if self.acks or self.others:
             self._make_settlements(texts, lane)
         if self.pubs:
@@ -235,6 +239,14 @@ cdef class Batch:
             self._say(texts, OUTCOME_PUBLISHED, [lane])
         return 0
 
+    cdef double _least_step(self):
+        # A deferred message goes behind all that are due now, also while the clock stands.
+        cdef Settle call
+        for call in self.others:
+            if call.op == OP_DEFER:
+                return 1e-6
+        return 0.0
+
     cdef int _say(self, Texts texts, int statement, list params) except -1:
         self.names_.append(texts.names[statement])
         self.program_.append([texts.texts[statement]] + params)
@@ -248,7 +260,7 @@ cdef class Batch:
         if self.acks:
             rows = []
             for call in self.acks:
-                rows.append((call.lease.seq, call.lease.token, call.lease.group_id))
+                rows.append((call.lease.seq, call._token(), call.lease.group_id))
                 groups[call.lease.group_id] = None
             text = _json(rows)
             self._say(texts, ACK_VERDICT, [text, lane])
@@ -257,7 +269,7 @@ cdef class Batch:
             rows = []
             dead = False
             for call in self.others:
-                rows.append((call.lease.seq, call.lease.token, call.lease.group_id, call.op, call.argument))
+                rows.append((call.lease.seq, call._token(), call.lease.group_id, call.op, call.argument))
                 groups[call.lease.group_id] = None
                 dead = dead or call.op == OP_DEAD
             text = _json(rows)
@@ -311,7 +323,7 @@ cdef class Batch:
 
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
         """A request that does nothing but spend the number: accepted, this batch was never applied nor will be."""
-        return [[texts.texts[LANE_STEP], lane, n, now], [texts.texts[CLOCK_STEP], now, 0],
+        return [[texts.texts[LANE_STEP], lane, n, now], [texts.texts[CLOCK_STEP], now, 0, 0.0],
                 [texts.texts[OUTCOME_PUBLISHED], lane]]
 
     def forget_program(self):

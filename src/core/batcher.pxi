@@ -5,8 +5,10 @@ cdef enum:
     RANK_OTHER = 1
     RANK_PUBLISH = 2
     NO_LANE = -1
+    FEW = 64
 
 
+@cython.final
 cdef class Pin:
     """A group with calls waiting or in flight: all of them go through one lane, so that their order holds."""
 
@@ -18,6 +20,7 @@ cdef class Pin:
     cdef bint closed
 
 
+@cython.final
 cdef class Fifo:
     """A queue of calls that is read from its front and may keep some of what it has passed."""
 
@@ -57,6 +60,7 @@ cdef class Fifo:
         return found
 
 
+@cython.final
 cdef class Batcher:
     """Calls wait here until a lane is free and takes a batch.
 
@@ -124,7 +128,9 @@ cdef class Batcher:
         cdef Batch batch = Batch(lane)
         self.serial += 1
         self._fill(batch, self.queues[lane], False)
-        if lane > 0 or self.lanes == 1:
+        if lane > 0 or self.lanes == 1 or (
+                self.shared.size() <= FEW and (batch.rows or self.claims.size())):
+            # Few publishes ride along with settlements and claims: one commit instead of two.
             self._fill(batch, self.shared, True)
         if lane == 0:
             self._fill_claims(batch)

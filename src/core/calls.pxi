@@ -13,6 +13,7 @@ ACK, NACK, PARK, DEFER, EXTEND, DEAD, GIVE_BACK = range(7)
 cdef tuple _DOING = ("ack", "nack", "nack", "defer", "extend", "dead-letter", "give back")
 
 
+@cython.final
 cdef class Many:
     """Collects the outcomes of calls that were made as one; its future is done when all are."""
 
@@ -82,6 +83,7 @@ cdef class Call:
         return 0
 
 
+@cython.final
 cdef class Publish(Call):
     """A message on its way in; checked before it is made."""
 
@@ -98,6 +100,7 @@ cdef class Publish(Call):
         return self.delay != 0 or self.rank != 0 or self.headers is not None or self.dedup_id is not None
 
 
+@cython.final
 cdef class Settle(Call):
     """A settlement of one lease: an operation of this module and its argument (seconds, or a reason)."""
 
@@ -121,6 +124,10 @@ cdef class Settle(Call):
         """The error that tells the caller that its lease was lost."""
         return LeaseLost(self.lease.seq, self.lease.group_id, _DOING[self.op])
 
+    cdef str _token(self):
+        # What marks a parked message is no token.
+        return "" if self.lease.token == "__parked__" else self.lease.token
+
     cdef int _lose(self) except -1:
         # `on_lost` is how lost="warn" works: it is told, and the call returns.
         if self.then is not None:
@@ -136,6 +143,7 @@ cdef class Settle(Call):
         return 0
 
 
+@cython.final
 cdef class Claim(Call):
     """A wish for the heads of up to `limit` groups; `many` tells a list from a single lease."""
 

@@ -16,7 +16,10 @@ cdef Py_ssize_t _utf8_size(str text, str argument) except -1:
 
 
 def check_id(value, str argument not None):
-    """Return `value` when it can be a group, worker or dedup id: a str of 1 to 1,024 UTF-8 bytes."""
+    """Return `value` when it can be a group, worker or dedup id: a str of 1 to 1,024 UTF-8 bytes without NUL.
+
+    (SQLite's JSON functions cut text at a NUL before 3.42, and so would take two groups for one.)
+    """
     cdef Py_ssize_t size
     if not PyUnicode_Check(value):
         raise TypeError(f"{argument} is a str, not {type(value).__name__}")
@@ -25,6 +28,8 @@ def check_id(value, str argument not None):
     size = _utf8_size(value, argument)
     if size == 0 or size > 1024:
         raise InvalidMessage(f"{argument} has {size} bytes: it needs 1 to 1,024", argument)
+    if "\0" in <str>value:
+        raise InvalidMessage(f"{argument} holds a NUL character", argument)
     return value
 
 

@@ -23,6 +23,7 @@ def _old_fields():
     return made.__dataclass_fields__
 
 
+@cython.final
 cdef class Lease:
     """A message in work: what it is, and the token that owns it until `expires_at`.
 
@@ -31,6 +32,7 @@ cdef class Lease:
     """
 
     __dataclass_fields__ = _old_fields()
+    __class_getitem__ = classmethod(GenericAlias)
     __match_args__ = ("seq", "group_id", "event", "token")
 
     cdef readonly long long seq

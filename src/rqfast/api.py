@@ -15,13 +15,13 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from ._core import Lease
 from .model import Header, Message, Seconds
 
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 Item = Message | tuple[str, Any] | tuple[str, Any, int]
 
 
 @runtime_checkable
-class Transport(Protocol[T_co]):
+class Transport(Protocol[T]):
     """A queue: publish, claim, settle.  May be shared by threads.
 
     Every call returns when its effect is committed, and raises `Closed` after `close`, `Unavailable` when nothing
@@ -78,7 +78,7 @@ class Transport(Protocol[T_co]):
         *,
         wait: Seconds | None = 0,
         ack: Lease[Any] | None = None,
-    ) -> Lease[T_co] | None:
+    ) -> Lease[T] | None:
         """Claim the head of the group that was served longest ago; None when nothing is claimable.
 
         Finding nothing writes nothing.
@@ -101,7 +101,7 @@ class Transport(Protocol[T_co]):
         *,
         wait: Seconds | None = 0,
         ack: Iterable[Lease[Any]] = (),
-    ) -> list[Lease[T_co]]:
+    ) -> list[Lease[T]]:
         """Claim the heads of up to `limit` different groups; an empty list when nothing is claimable.
 
         Args:
@@ -161,7 +161,7 @@ class Transport(Protocol[T_co]):
 
 
 @runtime_checkable
-class AsyncTransport(Protocol[T_co]):
+class AsyncTransport(Protocol[T]):
     """The twin of `Transport` for asyncio.
 
     Its methods start at the call and return a future, so the order is that of the calls; it belongs to the loop it
@@ -192,7 +192,7 @@ class AsyncTransport(Protocol[T_co]):
         *,
         wait: Seconds | None = 0,
         ack: Lease[Any] | None = None,
-    ) -> Future[Lease[T_co] | None]:
+    ) -> Future[Lease[T] | None]:
         """As `Transport.claim`.  Cancelled, also after the result had come, it gives its message back."""
 
     def claim_many(
@@ -204,7 +204,7 @@ class AsyncTransport(Protocol[T_co]):
         *,
         wait: Seconds | None = 0,
         ack: Iterable[Lease[Any]] = (),
-    ) -> Future[list[Lease[T_co]]]:
+    ) -> Future[list[Lease[T]]]:
         """As `Transport.claim_many`."""
 
     def ack(self, lease: Lease[Any]) -> Future[None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 from .api import Transport
 from .errors import ConfigError
@@ -13,10 +14,18 @@ from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
 from .transport.sqlite_sync import SqliteTransport
 
+T = TypeVar("T")
+
 URL_VARIABLE = "RQFAST_URL"
 RQLITE_SCHEMES = ("http", "https", "rqlite", "rqlites")
 
 
+@overload
+def connect(
+    url: str | os.PathLike[str] | None = None, *, decode: Callable[[str], T], **options: Any
+) -> Transport[T]: ...
+@overload
+def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transport[Any]: ...
 def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transport[Any]:
     """Open a queue.
 
@@ -44,6 +53,12 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transp
     return SqliteTransport(url, **options)
 
 
+@overload
+def connect_async(
+    url: str | os.PathLike[str] | None = None, *, decode: Callable[[str], T], **options: Any
+) -> Opening[AwaitableTransport[T]]: ...
+@overload
+def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening[AwaitableTransport[Any]]: ...
 def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening[AwaitableTransport[Any]]:
     """Open a queue for asyncio; the result is awaited or entered.  See `connect`.
 

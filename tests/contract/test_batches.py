@@ -153,6 +153,11 @@ def test_ack_then_claim_takes_the_next_of_the_group(q: Queue) -> None:
     assert following is not None and following.event == 2
 
 
+def test_publish_then_claim_takes_what_was_published(q: Queue) -> None:
+    seq, lease = together(q, [lambda t: t.publish("g", 1), lambda t: t.claim("w")])
+    assert lease is not None and lease.seq == seq
+
+
 def test_ack_publish_and_claim_of_a_drained_group(q: Queue) -> None:
     view = q.open()
     view.publish("g", 1)

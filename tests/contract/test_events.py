@@ -136,9 +136,7 @@ def test_all_texts_in_one_batch_are_kept_byte_for_byte(q: Queue) -> None:
     view = q.open()
     view.publish_many([(f"g{n}", text) for n, text in enumerate(TEXTS.values())])
     leases = view.claim_many("w", 30, 1000)
-    assert {int(lease.group_id[1:]): lease.raw.encode() for lease in leases} == dict(
-        enumerate(TEXTS.values())
-    )
+    assert {int(lease.group_id[1:]): lease.raw.encode() for lease in leases} == dict(enumerate(TEXTS.values()))
 
 
 @pytest.mark.parametrize("name", NOT_JSON)
@@ -162,9 +160,7 @@ class Opaque:
     """Nothing that JSON knows."""
 
 
-@pytest.mark.parametrize(
-    "event", [Opaque(), {1, 2}, {"a": Opaque()}, 2**64, -(2**63) - 1, [2**70], {1: 2}, 1j]
-)
+@pytest.mark.parametrize("event", [Opaque(), {1, 2}, {"a": Opaque()}, 2**64, -(2**63) - 1, [2**70], {1: 2}, 1j])
 def test_what_cannot_be_encoded_is_refused(q: Queue, event: object) -> None:
     view = q.open()
     with pytest.raises((InvalidMessage, TypeError)):

@@ -67,9 +67,7 @@ def test_a_stale_settlement_is_refused_and_harmless(q: Queue, clock: Clock, how:
 
 
 @each_settlement
-def test_a_stale_settlement_is_refused_after_the_new_owner_has_finished(
-    q: Queue, clock: Clock, how: str
-) -> None:
+def test_a_stale_settlement_is_refused_after_the_new_owner_has_finished(q: Queue, clock: Clock, how: str) -> None:
     view, other = q.open(clock=clock), q.open(clock=clock)
     view.publish("g", "a")
     view.publish("g", "b")
@@ -85,9 +83,7 @@ def test_a_stale_settlement_is_refused_after_the_new_owner_has_finished(
 
 
 @each_settlement
-def test_a_stale_settlement_is_refused_after_the_new_owner_gave_back(
-    q: Queue, clock: Clock, how: str
-) -> None:
+def test_a_stale_settlement_is_refused_after_the_new_owner_gave_back(q: Queue, clock: Clock, how: str) -> None:
     view, other = q.open(clock=clock), q.open(clock=clock)
     view.publish("g", "a")
     stale = take(view, 10)
@@ -262,9 +258,7 @@ def test_extend_is_refused_while_another_message_of_the_group_is_in_work(q: Queu
 
 
 @pytest.mark.parametrize("how", SPENDING)
-def test_other_settlements_of_a_lapsed_lease_pass_beside_another_in_work(
-    q: Queue, clock: Clock, how: str
-) -> None:
+def test_other_settlements_of_a_lapsed_lease_pass_beside_another_in_work(q: Queue, clock: Clock, how: str) -> None:
     view, other, lapsed, holder = group_gone_on(q, clock)
     SETTLE[how](view, lapsed)
     assert view.claim("w") is None, "the group is in work still"

@@ -94,9 +94,7 @@ def test_names_that_look_alike_are_different_groups(q: Queue) -> None:
     assert len(leases) == len(NAMES)
     assert view.ack_many(leases) == []
     second = view.claim_many("w", 30, 1000)
-    assert {lease.group_id: lease.event for lease in second} == {
-        n: k + 1000 for k, n in enumerate(NAMES.values())
-    }
+    assert {lease.group_id: lease.event for lease in second} == {n: k + 1000 for k, n in enumerate(NAMES.values())}
 
 
 @pytest.mark.parametrize("name", NAMES)

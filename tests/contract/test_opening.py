@@ -261,7 +261,9 @@ def test_in_memory_each_call_is_a_queue_of_its_own(colour: str, url: str) -> Non
 @pytest.mark.parametrize("colour", COLOURS)
 def test_a_node_that_is_not_there_is_unavailable(colour: str) -> None:
     with pytest.raises(Unavailable) as caught:
-        open_address(Address("http://user:secret@127.0.0.1:1", {"timeout": 1}, colour)).claim("w")
+        open_address(
+            Address("http://user:secret@127.0.0.1:1", {"timeout": 1, "connect_retries": 1, "retry_delay": 0.1}, colour)
+        ).claim("w")
     assert "secret" not in str(caught.value)
     assert isinstance(caught.value, ConnectionError)
 
@@ -294,9 +296,7 @@ def test_the_sync_class_opens_at_once(q: Queue) -> None:
             rqfast.RqliteTransport(q.url, **q.options),
             rqfast.RqliteTransport(q.url, 10.0, None, **q.options),
             rqfast.RqliteTransport.from_url(q.url, **q.options),
-            rqfast.RqliteTransport.from_url(
-                q.url, timeout=5, connect_retries=1, retry_delay=0.1, **q.options
-            ),
+            rqfast.RqliteTransport.from_url(q.url, timeout=5, connect_retries=1, retry_delay=0.1, **q.options),
         ]
     for transport in made:
         with transport as view:
@@ -333,9 +333,7 @@ def test_the_async_class_opens_when_entered_or_at_its_first_call(q: Queue) -> No
         if q.engine != "embedded":
             async with rqfast.AsyncRqliteTransport.from_url(q.url, **q.options) as entered:
                 await use(entered)
-            awaited = await rqfast.AsyncRqliteTransport.from_url(
-                q.url, timeout=5, connect_retries=1, **q.options
-            )
+            awaited = await rqfast.AsyncRqliteTransport.from_url(q.url, timeout=5, connect_retries=1, **q.options)
             await use(awaited)
             await awaited.close()
 

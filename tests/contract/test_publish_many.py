@@ -115,9 +115,7 @@ def test_a_bad_item_stops_it_and_all_before_it_are_in(q: Queue, place: int) -> N
     assert isinstance(cause, rqfast.InvalidMessage)
     assert (cause.argument, cause.item) == ("event", place)
     assert count(q) == place
-    assert list(caught.value.seqs) == [
-        row[0] for row in q.sql(f"SELECT seq FROM {q.table('messages')} ORDER BY seq")
-    ]
+    assert list(caught.value.seqs) == [row[0] for row in q.sql(f"SELECT seq FROM {q.table('messages')} ORDER BY seq")]
 
 
 def test_the_twin_takes_async_iterables(q: Queue) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 
@@ -97,14 +97,12 @@ def parse_url(url: str) -> tuple[list[str], tuple[str, str] | None]:
 
     Raises ValueError with a text that shows no password.
     """
-    from urllib.parse import unquote
-
     scheme, separator, rest = url.partition("://")
     scheme = {"rqlite": "http", "rqlites": "https"}.get(scheme.lower(), scheme.lower())
     if not separator or scheme not in ("http", "https"):
         raise ValueError("the URL begins with http://, https://, rqlite:// or rqlites://")
     userinfo, at, hosts = rest.rpartition("@")
-    hosts, slash, path = hosts.partition("/")
+    hosts, _, path = hosts.partition("/")
     if path or "?" in hosts or "#" in hosts:
         raise ValueError("the URL has host and port, and nothing after them")
     seeds = [_host(scheme, host) for host in hosts.split(",")]

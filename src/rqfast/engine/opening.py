@@ -12,7 +12,7 @@ import orjson
 from ..errors import StatementError
 from ..sql import Statements, upgrade
 from .rqlite import CERTAIN_READ, EXECUTE, READ, RqliteEngine
-from .time import WATCH, QueueClock, Reading, after_watching, jump_is_safe
+from .time import JUMP, WATCH, QueueClock, Reading, log_refused, must_jump
 
 Rows = list[list[Any]]
 
@@ -72,13 +72,17 @@ class RqliteOpening:
         if self._clock.source is not None:
             return
         reading, wall = await self._read_clock()
-        if jump_is_safe(reading, wall):
-            start = max(reading.t, wall)
-        else:
+        if not must_jump(reading, wall):
+            self._clock.saw(max(reading.t, wall))
+            return
+        if reading.held:
             await asyncio.sleep(WATCH)
-            second, _ = await self._read_clock()
-            start = after_watching(reading, second, wall + WATCH, self._engine.cluster.leader or "the leader")
-        self._clock.saw(start)
+            wall += WATCH
+        await self._write([self._statements.opening["clock_jump"], reading.t, wall, int(reading.held)])
+        now = (await self._read_clock())[0].t
+        if wall - now > JUMP:
+            log_refused(wall - now, self._engine.cluster.leader or "the leader")
+        self._clock.saw(now)
 
     async def _read_clock(self) -> tuple[Reading, float]:
         opening = self._statements.opening

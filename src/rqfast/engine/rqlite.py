@@ -199,6 +199,6 @@ class RqliteEngine:
         """The error that tells that nothing was applied."""
         nodes = self.cluster.nodes
         return Unavailable(
-            f"no answer from a leader in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(nodes)}",
+            f"no leader answered in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(nodes)}",
             nodes,
         )

@@ -19,7 +19,7 @@ import orjson
 from .._core import Batch, Outcome, Texts
 from ..errors import Closed, ConfigError, RqfastError, SchemaError, StatementError, Unavailable
 from ..sql import Statements, upgrade
-from .time import WATCH, QueueClock, Reading, after_watching, boot_clock, embedded_start
+from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
 log = logging.getLogger("rqfast")
 
@@ -133,15 +133,30 @@ class SqliteEngine:
     def _start_clock(self) -> None:
         if self.clock.source is not None:
             return
-        reading, wall = self._read_clock(), time.time()
-        start = embedded_start(reading, wall)
+        reading, wall, boot = self._read_clock(), time.time(), boot_clock()
+        start = anchored(reading, boot)
         if start is None:
-            time.sleep(WATCH)
-            start = after_watching(reading, self._read_clock(), wall + WATCH, "this machine")
+            start = max(reading.t, wall) if boot is not None else self._jump(reading, wall)
+        elif reading.t > 0.0 and start - reading.t > IDLE and wall - start > JUMP:
+            # A clock that was wrong when the machine started, and was set since: followed once the queue is idle.
+            start = max(start, self._jump(reading, wall))
+        if boot is not None:
+            self._transaction([[self.statements.opening["boot_anchor"], boot[0], start - boot[1], reading.boot_t]])
+            start = anchored(self._read_clock(), boot_clock()) or start
         self.clock.saw(start)
-        boot = boot_clock()
-        if boot is not None and (reading.boot != boot[0] or start == wall):
-            self._transaction([[self.statements.opening["boot_anchor"], boot[0], self.clock.now() - boot[1]]])
+
+    def _jump(self, reading: Reading, wall: float) -> float:
+        """Carry t over the time in which nobody moved it; the time to start from."""
+        if not must_jump(reading, wall):
+            return max(reading.t, wall)
+        if reading.held:
+            time.sleep(WATCH)
+            wall += WATCH
+        self._transaction([[self.statements.opening["clock_jump"], reading.t, wall, int(reading.held)]])
+        now = self._read_clock().t
+        if wall - now > JUMP:
+            log_refused(wall - now, "this machine")
+        return now
 
     def _read_clock(self) -> Reading:
         t, boot, boot_t, held = self.read(self.statements.opening["clock"])[0]
@@ -191,9 +206,10 @@ class SqliteEngine:
         """Whether a claim would find work, and when the next group that is held back will be ready."""
         name = "look_high" if min_priority else "look"
         try:
-            work, ready_at = self.read(self.statements.queue[name], self.clock.now(), min_priority)[0]
+            work, ready_at, t = self.read(self.statements.queue[name], self.clock.now(), min_priority)[0]
         except sqlite3.Error as error:
             raise self._error(error, name) from error
+        self.clock.saw(t)
         return bool(work), ready_at
 
     def read(self, text: str, *parameters: object) -> list[list[Any]]:

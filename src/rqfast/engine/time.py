@@ -19,6 +19,7 @@ log = logging.getLogger("rqfast")
 
 JUMP = 60.0
 WATCH = 1.0
+IDLE = 3600.0
 
 set_default_clock(time.time)
 
@@ -58,25 +59,22 @@ class QueueClock:
             self._t, self._at = t, time.monotonic()
 
 
-def jump_is_safe(reading: Reading, wall: float) -> bool:
-    """Whether time may go on from the wall clock at once: a small step, or nothing in the queue depends on time."""
-    return wall - reading.t <= JUMP or reading.t == 0.0 or not reading.held
+def must_jump(reading: Reading, wall: float) -> bool:
+    """Whether the wall clock is so far ahead that time must not simply go on from there.
 
-
-def after_watching(first: Reading, second: Reading, wall: float, node: str) -> float:
-    """The time to start from after t was read twice, `WATCH` seconds apart, because a jump is not safe.
-
-    Others are moving t: then the wall clock that was asked is wrong, whoever it belongs to.
+    A small step does no harm, and a queue whose time never moved has nobody to harm.
     """
-    if second.t > first.t:
-        log.warning(
-            "the clock of %s is %.0f s ahead of the queue's time, which other clients are moving: it is ignored; "
-            "set that clock right",
-            node,
-            wall - second.t,
-        )
-        return second.t
-    return max(second.t, wall)
+    return wall - reading.t > JUMP and reading.t > 0.0
+
+
+def log_refused(ahead: float, node: str) -> None:
+    """The jump was refused, because others are moving t: then the clock that was asked is wrong."""
+    log.warning(
+        "the clock of %s is %.0f s ahead of the queue's time, which other clients are moving: it is ignored; "
+        "set that clock right",
+        node,
+        ahead,
+    )
 
 
 def boot_clock() -> tuple[str, float] | None:
@@ -88,16 +86,12 @@ def boot_clock() -> tuple[str, float] | None:
         return None
 
 
-def embedded_start(reading: Reading, wall: float) -> float | None:
-    """The time to start from on this machine's own database; None: watch whether others move t.
+def anchored(reading: Reading, boot: tuple[str, float] | None) -> float | None:
+    """The queue's time by the anchor of this boot; None where there is none.
 
-    Processes of one boot count from one anchor, so that what their wall clocks say (stepped, or faked) is not asked
-    twice.
+    Processes of one machine count from one anchor, so that wall clocks that differ (faked, or stepped between two
+    starts) are not asked twice.
     """
-    boot = boot_clock()
     if boot is None or reading.boot != boot[0] or reading.boot_t is None:
-        return max(reading.t, wall) if boot is not None or jump_is_safe(reading, wall) else None
-    anchored = max(reading.t, reading.boot_t + boot[1])
-    if wall - anchored > JUMP and not reading.held:
-        return wall
-    return anchored
+        return None
+    return max(reading.t, reading.boot_t + boot[1])

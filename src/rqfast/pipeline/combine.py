@@ -45,6 +45,12 @@ class Slot:
         """Nobody waits any more."""
         self._done = True
 
+    def leases(self) -> list[Any]:
+        """What a claim put here."""
+        if isinstance(self.value, list):
+            return self.value
+        return [] if self.value is None else [self.value]
+
     def result(self) -> Any:
         """The outcome, once done."""
         if self.error is not None:
@@ -187,7 +193,7 @@ class Combiner:
 
     def _release(self, slot: Slot) -> None:
         """Give back what came for a caller that is no longer there (Ctrl-C)."""
-        leases = slot.value if isinstance(slot.value, list) else [slot.value] if slot.value is not None else []
+        leases = slot.leases()
         with self._door:
             for lease in leases:
                 self._batcher.add(give_back(lease))

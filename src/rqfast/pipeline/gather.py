@@ -89,6 +89,11 @@ class Gather:
             raise Closed("this transport was closed")
         return loop
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether calls wait to be sent, so that a request leaves anyway."""
+        return self._batcher.waiting() > 0
+
     def start(self, call: Call) -> None:
         """Take in a call; it leaves at the end of this turn of the loop at the latest, if a lane is free."""
         self._batcher.add(call)
@@ -197,7 +202,7 @@ class Gather:
 
     async def _refuse(self, calls: list[Any], leases: list[Any]) -> None:
         """Claims whose `ack=` was lost: the callers are told when nothing is claimed for them any more."""
-        await self._settled([give_back(lease) for lease in leases])
+        await self.return_leases(leases)
         for call in calls:
             call.reject(call.tied.lost())
 
@@ -212,6 +217,10 @@ class Gather:
             call.resolve(good if call.wants_list else good[0])
         else:
             self.unfilled([call])
+
+    async def return_leases(self, leases: list[Any]) -> None:
+        """Give leases back unworked, and wait until that is done."""
+        await self._settled([give_back(lease) for lease in leases])
 
     async def _settled(self, calls: list[Settle]) -> list[bool]:
         """Run settlements of our own; which of them were accepted."""
@@ -262,7 +271,8 @@ class Gather:
         while (self._in_flight or self._followers or self._batcher.waiting() or self._opening) and (
             time.monotonic() < give_up
         ):
-            tasks = [task for _, task in self._in_flight.values()] + list(self._followers)
+            tasks: list[asyncio.Task[Any]] = [task for _, task in self._in_flight.values()]
+            tasks += self._followers
             if self._opening is not None:
                 tasks.append(self._opening)
             if not tasks:
@@ -270,7 +280,7 @@ class Gather:
                 await asyncio.sleep(0)
                 continue
             await asyncio.wait(tasks, timeout=give_up - time.monotonic(), return_when=asyncio.FIRST_COMPLETED)
-        tasks = [task for _, task in self._in_flight.values()] + list(self._followers)
+        tasks = [*(task for _, task in self._in_flight.values()), *self._followers]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

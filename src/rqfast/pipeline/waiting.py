@@ -36,8 +36,9 @@ class Waiting:
         wake.register(queue, self.stir)
 
     def start(self, call: Claim) -> None:
-        """Send a claim at once where the last reply left work for it, else let it look first."""
-        if call.tied is not None or self._watch.claims_at_once(call.min_priority):
+        """Send a claim at once where the last reply left work for it, or it can ride along with other calls that
+        wait to be sent; else let it look first."""
+        if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._gather.has_waiting:
             self._gather.start(call)
         else:
             self._add(call)

@@ -16,11 +16,18 @@ SELECT name FROM sqlite_master WHERE name IN (SELECT value FROM json_each(?1)) O
 -- The columns of the two tables that other programs know as well.
 SELECT name FROM pragma_table_info('{messages_raw}') UNION ALL SELECT name FROM pragma_table_info('{groups_raw}')
 
+-- fragment: held
+-- Whether anything in the queue would be changed by a jump of its time: a lease, a parking, a delay.
+(EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL)
+OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at<9e15))
+
 -- name: clock
--- The queue's time, and whether anything in the queue would be changed by a jump of it: a lease, a parking, a
--- delay.
-SELECT t, boot, boot_t, EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL)
-OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at<9e15) FROM {state}
+-- The queue's time, the anchor of this boot, and whether a jump would change something.
+SELECT t, boot, boot_t, {held} FROM {state}
+
+-- name: clock_jump
+-- From ?1 to ?2 over idle time; not when t has moved since it was read, nor (unless ?3) when something is held.
+UPDATE {state} SET t=?2 WHERE t=?1 AND (?3 OR NOT {held})
 
 -- name: server_wall
 -- The wall clock of the node that answers; asked at level weak, so it is never part of the log.
@@ -29,4 +36,5 @@ SELECT unixepoch('subsec')
 -- name: boot_anchor
 -- ?1 names this boot of the machine, ?2 is the queue's time at its zero: processes of one machine count from
 -- one point, whatever their wall clocks say.
-UPDATE {state} SET boot=?1, boot_t=?2
+-- Whoever is first in a boot sets it; ?3 is the anchor that a later one may replace.
+UPDATE {state} SET boot=?1, boot_t=?2 WHERE boot IS NOT ?1 OR boot_t=?3

@@ -54,9 +54,10 @@ DELETE FROM {lane} WHERE lane IN (SELECT p.lane FROM {lane} p WHERE p.at<{t}-864
 INSERT OR REPLACE INTO {lane}(lane,n,at) SELECT ?1, CASE WHEN (SELECT n FROM {lane} WHERE lane=?1)=?2-1 THEN ?2 END, max(?3,{t})
 
 -- name: clock_step
--- Moves the queue's time forward to ?1, and the turn counter by ?2 (2 when the request claims).  A new group's
--- turn is just before that of the group served last.
-UPDATE {state} SET t=max(t,?1), fresh=turn-1, turn=turn+?2
+-- Moves the queue's time forward to ?1, at least by ?3 (not 0 when the request defers: later than all that is due),
+-- and the turn counter by ?2 (2 when the request claims).  A new group's turn is just before that of the group
+-- served last.
+UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2
 
 -- name: outcome
 -- What cannot be asked again: the base of the seqs, the settlements that were lost; and the time and the hint.
@@ -148,18 +149,24 @@ UPDATE {groups} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM
 SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,g.priority,g.turn
 FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
 
+-- fragment: look_at
+-- What a look knows of time: a client's estimate, or what the database has seen.
+max(?1,{t})
+
+-- fragment: look_through
+-- A plain read with the claim's own test, on the claimable groups that {x} walks: is there work at time ?1 for
+-- priorities from ?2 on, when will the next group that is held back be ready, and what is the time.
+SELECT EXISTS(SELECT 1 FROM {groups} g {x} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})
+OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<={look_at} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})}),
+(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>{look_at} AND ready_at<9e15), {t}
+
 -- name: look
--- A plain read at time ?1 with the claim's own test for priorities from ?2 on: is there work, and when will
--- the next group that is held back be ready.
-SELECT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)})
-OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<=?1 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)}),
-(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>?1 AND ready_at<9e15)
+-- For all priorities.
+{look_through(INDEXED BY {g_ready} WHERE g.ready_at=0)}
 
 -- name: look_high
--- The same for priorities ?2 to 4 when ?2 is above 0: found by index behind any number of others.
-SELECT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)})
-OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<=?1 AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<=?1 AND NOT {live(?1)}),
-(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>?1 AND ready_at<9e15)
+-- For priorities of 1 and more: found by index behind any number of others.
+{look_through(INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0)}
 
 -- name: tidy
 -- Groups that stand among the claimable ones but are held back leave that index, some at a time; sent after a

@@ -64,4 +64,6 @@ class Statements:
         pieces |= fragments
         self.queue = {name: _render(text, pieces) for name, text in statements.items()}
         self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
-        self.opening = {name: _render(text, pieces) for name, text in read_statements("opening.sql")[0].items()}
+        statements, fragments = read_statements("opening.sql")
+        pieces |= fragments
+        self.opening = {name: _render(text, pieces) for name, text in statements.items()}

@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from .._core import Call, Claim, Lease, Many, Publish, Settle
 from ..api import Item
-from ..errors import LeaseLost
+from ..errors import LeaseLost, RqfastError
 from ..model import Header, Seconds
 from ..pipeline.gather import Gather
 from ..pipeline.stream import Stream
@@ -170,7 +170,7 @@ class AwaitableTransport(Generic[T]):
         if len(acks) < 2:
             return self._claim(call, acks[0] if acks else None)
         others = self._begin(acks[1:])
-        return asyncio.ensure_future(self._claim_after(others, self._claim(call, acks[0])))
+        return asyncio.ensure_future(self._claim_after(others, call, self._claim(call, acks[0])))
 
     def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
         loop = self._gather.bind()
@@ -183,25 +183,32 @@ class AwaitableTransport(Generic[T]):
         self._waiting.start(call)
         return future
 
-    async def _claim_after(self, acks: Future[list[Any]], claim: ClaimFuture) -> list[Lease[T]]:
+    async def _claim_after(self, acks: Future[list[Any]], call: Claim, claim: ClaimFuture) -> list[Lease[T]]:
         """The claim of several `ack=`: when one of them was lost, nothing stays claimed."""
-        outcomes = await acks
-        for outcome in outcomes:
-            if not isinstance(outcome, BaseException):
-                continue
-            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
-                self._on_lost(outcome)
-                continue
-            claim.cancel()
-            if not claim.cancelled():
-                self._give_back(await claim)
-            raise outcome
+        try:
+            self._raise_lost(await acks)
+        except RqfastError:
+            call.wait_until = 0.0
+            await self._gather.return_leases(await claim)
+            raise
         leases: list[Lease[T]] = await claim
         return leases
 
+    def _raise_lost(self, outcomes: list[Any]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
+                self._on_lost(outcome)
+            elif isinstance(outcome, RqfastError):
+                raise outcome
+
     def _give_back(self, leases: list[Lease[Any]]) -> None:
         """Leases that nobody took; from any thread, since futures are collected anywhere."""
-        self._gather.call_soon(lambda: [self._gather.start(give_back(lease)) for lease in leases])
+
+        def start() -> None:
+            for lease in leases:
+                self._gather.start(give_back(lease))
+
+        self._gather.call_soon(start)
 
     # -- settling -----------------------------------------------------------------------------------------
 
@@ -274,10 +281,10 @@ class AwaitableTransport(Generic[T]):
         await self.close()
 
 
-A = TypeVar("A", bound=AwaitableTransport[Any])
+A_co = TypeVar("A_co", bound=AwaitableTransport[Any], covariant=True)
 
 
-class Opening(Generic[A]):
+class Opening(Generic[A_co]):
     """A transport that is opened when this is awaited or entered.
 
     Example:
@@ -285,11 +292,11 @@ class Opening(Generic[A]):
         >>> async with connect_async(url) as t: ...
     """
 
-    def __init__(self, make: Callable[[], A]) -> None:
+    def __init__(self, make: Callable[[], A_co]) -> None:
         self._make = make
-        self._transport: A | None = None
+        self._transport: A_co | None = None
 
-    async def _open(self) -> A:
+    async def _open(self) -> A_co:
         transport = self._make()
         try:
             await transport.open()
@@ -299,10 +306,10 @@ class Opening(Generic[A]):
         self._transport = transport
         return transport
 
-    def __await__(self) -> Generator[Any, None, A]:
+    def __await__(self) -> Generator[Any, None, A_co]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> A:
+    async def __aenter__(self) -> A_co:
         return await self._open()
 
     async def __aexit__(

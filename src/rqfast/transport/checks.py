@@ -50,21 +50,14 @@ def priority(value: Any, argument: str = "priority") -> int:
 
 def headers(value: Any) -> str | None:
     """Headers as JSON text: a dict of str to str, int, float, bool or None, 64 KiB at most; None when empty."""
-    if not value:
-        if value is None or isinstance(value, dict):
-            return None
-        raise TypeError(f"headers is a dict, not {type(value).__name__}")
+    if value is None:
+        return None
     if not isinstance(value, dict):
         raise TypeError(f"headers is a dict, not {type(value).__name__}")
     for name, item in value.items():
-        if not isinstance(name, str):
-            raise TypeError(f"a header's name is a str, not {type(name).__name__}")
-        if item is not None and not isinstance(item, str | int | float | bool):
-            raise TypeError(f"header {name!r} is str, int, float, bool or None, not {type(item).__name__}")
-        if isinstance(item, float) and not math.isfinite(item):
-            raise InvalidMessage(f"header {name!r} is {item}: finite numbers only", "headers")
-        if isinstance(item, int) and not -INT64 <= item < INT64:
-            raise InvalidMessage(f"header {name!r} does not fit in 64 bits", "headers")
+        _header(name, item)
+    if not value:
+        return None
     try:
         text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except TypeError as error:
@@ -72,6 +65,17 @@ def headers(value: Any) -> str | None:
     if len(text) > MAX_HEADERS:
         raise InvalidMessage(f"headers have {len(text)} bytes: 64 KiB at most", "headers")
     return text.decode()
+
+
+def _header(name: Any, item: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+    if item is not None and not isinstance(item, str | int | float | bool):
+        raise TypeError(f"header {name!r} is str, int, float, bool or None, not {type(item).__name__}")
+    if isinstance(item, float) and not math.isfinite(item):
+        raise InvalidMessage(f"header {name!r} is {item}: finite numbers only", "headers")
+    if isinstance(item, int) and not -INT64 <= item < INT64:
+        raise InvalidMessage(f"header {name!r} does not fit in 64 bits", "headers")
 
 
 def limit(value: Any) -> int:

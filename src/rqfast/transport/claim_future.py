@@ -48,4 +48,4 @@ class ClaimFuture(asyncio.Future[Any]):
 
     def __del__(self) -> None:
         self._return()
-        super().__del__()  # type: ignore[misc]
+        super().__del__()

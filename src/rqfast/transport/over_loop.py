@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, Self
 
 from .._core import Call, Claim, Settle
-from ..errors import Closed, RqfastError
+from ..errors import Closed, LeaseLost, RqfastError
 from ..pipeline.combine import Slot
 from .blocking import BlockingTransport, T
 from .calls import give_back
@@ -233,29 +233,38 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             settle.deadline = time.monotonic() + self._timeout
         self._post(self._inner._waiting.start, call)
         try:
-            found = slot.wait(self._thread.is_alive)
             if others is not None:
                 self._raise_lost(self._wait(others))
-            return found
+            return slot.wait(self._thread.is_alive)
+        except RqfastError:
+            call.wait_until = 0.0
+            if not slot.done():
+                slot.wait(self._thread.is_alive)
+            self._return(slot)
+            raise
         except BaseException:
-            # Ctrl-C, or another `ack=` was lost: what came, or comes, for this claim goes back.
+            # Ctrl-C: what came, or comes, for this claim goes back.
             if slot.done():
-                self._return(slot)
+                self._post_back(slot)
             slot.abandon()
             raise
 
     def _raise_lost(self, outcomes: Sequence[Any]) -> None:
         for outcome in outcomes:
-            if isinstance(outcome, RqfastError):
-                if self._on_lost is None:
-                    raise outcome
+            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
                 self._on_lost(outcome)
+            elif isinstance(outcome, RqfastError):
+                raise outcome
 
     def _return(self, slot: Slot) -> None:
-        leases = slot.value if isinstance(slot.value, list) else [slot.value]
-        for lease in leases:
-            if lease is not None:
-                self._post(self._inner._gather.start, give_back(lease))
+        """Give back what the slot got, and wait until that is done."""
+        calls = [give_back(lease) for lease in slot.leases()]
+        if calls:
+            self._wait(self._begin(calls))
+
+    def _post_back(self, slot: Slot) -> None:
+        for lease in slot.leases():
+            self._post(self._inner._gather.start, give_back(lease))
 
     # -- the end ------------------------------------------------------------------------------------------
 

@@ -47,9 +47,10 @@ def parse_nodes(url: Any, own: dict[str, Any]) -> tuple[Cluster, tuple[str, str]
     except ValueError as error:
         raise ConfigError(f"cannot use this URL: {error}") from None
     if own["auth"] is not None:
-        auth = own["auth"]
-        if not (isinstance(auth, tuple) and len(auth) == 2 and all(isinstance(part, str) for part in auth)):
+        given: Any = own["auth"]
+        if not (isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given)):
             raise ConfigError("auth= is a pair (user, password) of str")
+        auth = given
     if own["ssl"] is not None and not isinstance(own["ssl"], ssl_module.SSLContext):
         raise ConfigError(f"ssl= is an ssl.SSLContext, not {type(own['ssl']).__name__}")
     if not isinstance(own["discover"], bool):
@@ -186,6 +187,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             deadline=lambda: deadline,
             names=names,
         )
+        self._clock.saw(max(float(found[0][2]) for found in rows))
         return [(bool(found[0][0]), found[0][1]) for found in rows]
 
     async def _close_engine(self) -> None:
@@ -193,7 +195,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             await self._engine.close()
 
 
-def connect_patience(connect_retries: int, retry_delay: float) -> float:
+def connect_patience(connect_retries: Any, retry_delay: Any) -> float:
     """How long opening waits for a node with a leader, in seconds."""
     if isinstance(connect_retries, bool) or not isinstance(connect_retries, int) or connect_retries < 0:
         raise ConfigError(f"connect_retries={connect_retries!r}: a whole number, 0 or more")

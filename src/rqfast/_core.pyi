@@ -1,0 +1,198 @@
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Generic, TypeVar, final
+
+from typing_extensions import disjoint_base
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+ACK: Final[int]
+NACK: Final[int]
+PARK: Final[int]
+DEFER: Final[int]
+EXTEND: Final[int]
+DEAD: Final[int]
+GIVE_BACK: Final[int]
+MAX_BLOCKS: Final[int]
+STATEMENTS: Final[tuple[str, ...]]
+
+def set_default_clock(clock: Callable[[], float]) -> None: ...
+def check_id(value: object, argument: str) -> str: ...
+def encode_event(event: Any, encode: Callable[[Any], str | bytes] | None = None) -> tuple[str, int]: ...
+def make_publish(
+    group_id: str,
+    event: Any,
+    priority: int,
+    delay: float,
+    rank: int,
+    headers: str | None,
+    dedup_id: str | None,
+    encode: Callable[[Any], str | bytes] | None,
+) -> Publish: ...
+def encode_program(program: list[Any]) -> bytes: ...
+def decode_reply(body: bytes) -> tuple[list[dict[str, Any]], str | None]: ...
+def slot_errors(results: list[dict[str, Any]]) -> list[tuple[int, str]]: ...
+def slot_rows(results: list[dict[str, Any]]) -> list[list[Any]]: ...
+
+@final
+class Lease(Generic[_T_co]):
+    """A message in work: what it is, and the token that owns it until `expires_at`.
+
+    Made by `claim`; by hand (`Lease(seq, group_id, event, token)`) in tests, or to settle in another process what
+    this one claimed.  An empty token owns nothing: settling it raises `LeaseLost`.
+
+    Attributes:
+        seq: the message's number; rises with each publish.
+        group_id: its group.
+        token: what owns the message.
+        attempts: how often it was claimed, this time included.
+        priority: its group's, 0 to 4.
+        rank: its place in the group, smaller first.
+        fence: rises with every claim in the queue; for other systems that must refuse a late writer.
+        expires_at: when the lease ends, in seconds since 1970 UTC on the queue's clock.
+        published_at: when it was published, likewise; None for a message of the plain transport.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]]
+    seq: int
+    group_id: str
+    token: str
+    attempts: int
+    priority: int
+    rank: int
+    fence: int
+    expires_at: float
+    published_at: float | None
+    def __init__(self, seq: int, group_id: str, event: _T_co, token: str = "") -> None: ...
+    @property
+    def event(self) -> _T_co: ...
+    @property
+    def raw(self) -> str: ...
+    @property
+    def headers(self) -> dict[str, str | int | float | bool | None]: ...
+    @property
+    def worker_id(self) -> str: ...
+    def remaining(self) -> float: ...
+    def __copy__(self) -> Lease[_T_co]: ...
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lease[_T_co]: ...
+    def __replace__(self, **changes: Any) -> Lease[Any]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Many:
+    future: Any
+    results: list[Any]
+    def __init__(self, future: Any, count: int) -> None: ...
+
+@disjoint_base
+class Call:
+    future: Any
+    deadline: float
+    @property
+    def gone(self) -> bool: ...
+    def part_of(self, many: Many, pos: int) -> None: ...
+    def resolve(self, value: object) -> None: ...
+    def reject(self, error: BaseException) -> None: ...
+
+@final
+class Publish(Call):
+    group: str
+    text: str
+    priority: int
+    delay: float
+    rank: int
+    headers: str | None
+    dedup_id: str | None
+    size: int
+
+@final
+class Settle(Call):
+    lease: Lease[Any]
+    op: int
+    argument: float | str
+    then: Claim | None
+    on_lost: Callable[[Exception], None] | None
+    def __init__(self, lease: Lease[Any], op: int, argument: float | str = 0.0) -> None: ...
+    def tie(self, claim: Claim) -> None: ...
+    def lost(self) -> Exception: ...
+
+@final
+class Claim(Call):
+    worker: str
+    visibility: float
+    min_priority: int
+    limit: int
+    wants_list: bool
+    wait_until: float
+    looked: bool
+    tied: Settle | None
+    def __init__(self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool) -> None: ...
+    def untie(self) -> None: ...
+    def empty(self) -> list[Any] | None: ...
+
+@final
+class Texts:
+    names: list[str]
+    def __init__(self, statements: dict[str, str], as_json: bool) -> None: ...
+
+@final
+class Block: ...
+
+@final
+class Outcome:
+    t: float
+    hint: int | None
+    unfilled: list[Claim]
+    short: list[int]
+    give_back: list[Lease[Any]]
+    refused: list[Claim]
+    late: list[tuple[Claim, list[Lease[Any]]]]
+    published: bool
+
+@final
+class Batch:
+    lane: int
+    rows: int
+    size: int
+    tidy: int | None
+    def __init__(self, lane: int = 0) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def statement_names(self) -> list[str]: ...
+    @property
+    def claims_only(self) -> bool: ...
+    def calls(self) -> list[Call]: ...
+    def reject(self, error: Exception) -> None: ...
+    def expire(self, now: float, error: Exception) -> bool: ...
+    def program(self, texts: Texts, lane: str, n: int, now: float, window: float, name: str) -> list[list[Any]]: ...
+    def empty_program(self, texts: Texts, lane: str, n: int, now: float) -> list[list[Any]]: ...
+    def forget_program(self) -> None: ...
+    def reread(self, texts: Texts, lane: str) -> list[tuple[int, list[Any]]]: ...
+    def check(self, slots: list[list[Any]], n: int) -> bool: ...
+    def resolve(
+        self,
+        slots: list[list[Any]],
+        now: float,
+        decode: Callable[[str], Any],
+        clock: Callable[[], float],
+    ) -> Outcome: ...
+
+@final
+class Pin: ...
+
+@final
+class Fifo: ...
+
+@final
+class Batcher:
+    lanes: int
+    max_rows: int
+    max_size: int
+    def __init__(self, lanes: int, max_rows: int, max_size: int) -> None: ...
+    def waiting(self) -> int: ...
+    def has_work(self, lane: int) -> bool: ...
+    def add(self, call: Call) -> None: ...
+    def take(self, lane: int) -> Batch | None: ...
+    def finish(self, batch: Batch) -> None: ...
+    def drain(self) -> list[Call]: ...
+    def expire(self, now: float) -> list[Call]: ...

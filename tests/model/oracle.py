@@ -1,0 +1,243 @@
+"""The queue as a few dictionaries: what every statement together has to amount to.
+
+Written from the rules of the queue, not from its SQL: no indexes, no hints, no tokens joined to rows, each question
+answered by looking at everything.  Slow and plain on purpose, because it decides what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PARKED = "__parked__"
+# A deferral moves the clock at least this far, so that the message goes behind all that are due now.
+LEAST_STEP = 1e-6
+# The turn of a group that a publisher of the plain transport made: the next claim gives it a real one.
+NO_TURN = 0
+
+
+@dataclass
+class Message:
+    """A message of the queue; `holder` is the token of its lease, `PARKED`, or None."""
+
+    seq: int
+    group: str
+    event: str
+    rank: int
+    due: float
+    headers: str | None
+    published_at: float | None
+    attempts: int = 0
+    holder: str | None = None
+    held_until: float = 0.0
+
+    def order(self) -> tuple[int, float, int]:
+        """Its place in the group: smaller rank, then due earlier, then published earlier."""
+        return self.rank, self.due, self.seq
+
+    def held_at(self, time: float) -> bool:
+        """Whether a lease or a parking keeps its whole group from being claimed."""
+        return self.holder is not None and self.held_until >= time
+
+
+@dataclass
+class Group:
+    """A group lives as long as it has a message or is paused."""
+
+    priority: int
+    turn: int
+    paused: bool = False
+
+
+class DeadLetter(NamedTuple):
+    """A message that was given up, as it was, with why and when."""
+
+    message: Message
+    priority: int
+    reason: str
+    died_at: float
+
+
+class Known(NamedTuple):
+    """A dedup id that stands: what its first publish got, and until when it counts."""
+
+    seq: int
+    until: float
+
+
+class New(NamedTuple):
+    """A message to be published."""
+
+    group: str
+    event: str
+    priority: int = 0
+    rank: int = 0
+    delay: float = 0.0
+    headers: str | None = None
+    dedup: str | None = None
+
+
+class Settlement(NamedTuple):
+    """What the holder of a lease wants done with its message; `argument` is seconds, or the reason of a death."""
+
+    seq: int
+    token: str
+    group: str
+    how: str
+    argument: float | str = 0.0
+
+
+@dataclass
+class Oracle:
+    """One queue."""
+
+    time: float = 0.0
+    turn: int = 2
+    new_turn: int = 1
+    last_seq: int = 0
+    messages: dict[int, Message] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
+    dead: dict[int, DeadLetter] = field(default_factory=dict)
+    dedup: dict[str, Known] = field(default_factory=dict)
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def of(self, group: str) -> list[Message]:
+        """The messages of a group, in claim order."""
+        return sorted((m for m in self.messages.values() if m.group == group), key=Message.order)
+
+    def head(self, group: str) -> Message | None:
+        """The only message of a group that can be claimed."""
+        return min((m for m in self.messages.values() if m.group == group), key=Message.order, default=None)
+
+    def is_claimable(self, group: str, time: float) -> bool:
+        """Whether a claim may take the head of this group: it is due, and nothing holds the group back."""
+        head = self.head(group)
+        if head is None or head.due > time or self.groups[group].paused:
+            return False
+        return not any(m.held_at(time) for m in self.of(group))
+
+    def claimable(self, min_priority: int = 0, time: float | None = None) -> list[str]:
+        """The groups that a claim of this `min_priority` may take, now or at a later time."""
+        at = self.time if time is None else time
+        return [
+            name
+            for name, group in self.groups.items()
+            if group.priority >= min_priority and self.is_claimable(name, at)
+        ]
+
+    def ready_at(self, group: str) -> float:
+        """When a group that is not paused can be claimed, as far as is known now; any time up to now means now."""
+        held = [m.held_until for m in self.of(group) if m.held_at(self.time)]
+        head = self.head(group)
+        return max([*held, 0.0 if head is None else head.due])
+
+    def owns(self, settlement: Settlement) -> bool:
+        """Whether a settlement is of the lease that holds the message: seq, token and group all fit."""
+        message = self.messages.get(settlement.seq)
+        if message is None or (message.holder, message.group) != (settlement.token, settlement.group):
+            return False
+        if settlement.how != "extend":
+            return True
+        others = (m for m in self.of(message.group) if m is not message)
+        return not any(m.held_at(self.time) for m in others)
+
+    # -- one request: begin, acks, settlements, publishes, claims ----------------------------------------------
+
+    def begin(self, now: float, *, claims: bool = False, defers: bool = False) -> None:
+        """Time goes on, and never back; a new group's turn is just before that of the group served last."""
+        self.time = max(self.time + (LEAST_STEP if defers else 0.0), now)
+        self.new_turn = self.turn - 1
+        if claims:
+            self.turn += 2
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """All verdicts first, then all effects; returns which were accepted."""
+        accepted = [self.owns(one) for one in settlements]
+        for one, is_owner in zip(settlements, accepted, strict=True):
+            if is_owner:
+                self._settle_one(self.messages[one.seq], one)
+        for one in settlements:
+            self.drain(one.group)
+        return accepted
+
+    def _settle_one(self, message: Message, one: Settlement) -> None:
+        if one.how == "ack":
+            del self.messages[one.seq]
+        elif one.how == "dead":
+            del self.messages[one.seq]
+            priority = self.groups[one.group].priority
+            self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), self.time)
+        elif one.how == "extend":
+            message.held_until = self.time + float(one.argument)
+        else:
+            self._release(message, one)
+
+    def _release(self, message: Message, one: Settlement) -> None:
+        message.holder, message.held_until = None, 0.0
+        if one.how == "park":
+            message.holder, message.held_until = PARKED, self.time + float(one.argument)
+        elif one.how == "defer":
+            message.due = self.time + float(one.argument)
+        elif one.how == "give back":
+            message.attempts -= 1
+
+    def drain(self, group: str) -> None:
+        """A group without messages goes, unless it is paused."""
+        if group in self.groups and not self.groups[group].paused and self.head(group) is None:
+            del self.groups[group]
+
+    def publish(self, news: Sequence[New], window: float) -> list[int]:
+        """Put messages in; returns the seq of each, that of the first publish where a dedup id stands."""
+        if any(new.dedup is not None for new in news):
+            self.dedup = {name: known for name, known in self.dedup.items() if known.until > self.time}
+        base, seqs = self.last_seq, []
+        for seq, new in enumerate(news, base + 1):
+            if new.dedup is not None and new.dedup in self.dedup:
+                seqs.append(self.dedup[new.dedup].seq)
+                continue
+            due = self.time + new.delay
+            self.messages[seq] = Message(seq, new.group, new.event, new.rank, due, new.headers, self.time)
+            self.last_seq = seq
+            if new.dedup is not None:
+                self.dedup[new.dedup] = Known(seq, self.time + window)
+            seqs.append(seq)
+        for new in news:
+            if new.group not in self.groups and self.head(new.group) is not None:
+                self.groups[new.group] = Group(new.priority, self.new_turn)
+        return seqs
+
+    def hand_out(self, token: str, visibility: float, groups: Iterable[str]) -> None:
+        """The heads of these groups are in work now; it was their turn."""
+        for group in groups:
+            head = self.head(group)
+            assert head is not None
+            head.holder, head.held_until = token, self.time + visibility
+            head.attempts += 1
+            self.groups[group].turn = self.turn
+
+    def give_turns(self) -> None:
+        """Before a claim: groups of the plain transport, if nothing holds them back, get the turn of a new group."""
+        for group in self.claimable():
+            if self.groups[group].turn == NO_TURN:
+                self.groups[group].turn = self.new_turn
+
+    # -- what others do ---------------------------------------------------------------------------------------
+
+    def pause(self, group: str) -> None:
+        """An operator holds a group back, whether it has messages or not."""
+        self.groups.setdefault(group, Group(0, self.turn - 1)).paused = True
+
+    def resume(self, group: str) -> None:
+        """And lets it go on."""
+        if group in self.groups:
+            self.groups[group].paused = False
+            self.drain(group)
+
+    def publish_plainly(self, group: str, event: str, priority: int) -> None:
+        """A publisher of the plain transport, which knows nothing of due times and turns, begins a group."""
+        assert group not in self.groups
+        self.last_seq += 1
+        self.messages[self.last_seq] = Message(self.last_seq, group, event, 0, 0.0, None, None)
+        self.groups[group] = Group(priority, NO_TURN)
