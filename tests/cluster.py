@@ -295,9 +295,7 @@ class Node:
     def url(self) -> str:
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.http_port}"
 
-    def request(
-        self, method: str, path: str, body: bytes | None = None, *, timeout: float = 15.0
-    ) -> tuple[int, bytes]:
+    def request(self, method: str, path: str, body: bytes | None = None, *, timeout: float = 15.0) -> tuple[int, bytes]:
         """One raw request to this node: status and body."""
         if self._context is not None:
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(

@@ -413,9 +413,7 @@ class Proxy:
             answer.body = rule.change(answer.body)
         return await self._reply(exchange, answer, writer)
 
-    async def _delay(
-        self, exchange: Exchange, rule: Rule, server: _Upstream, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _delay(self, exchange: Exchange, rule: Rule, server: _Upstream, writer: asyncio.StreamWriter) -> bool:
         early = await server.deliver(exchange) if rule.fault is Fault.DELAY_REPLY else None
         self._note(rule, exchange)
         with contextlib.suppress(TimeoutError):
@@ -424,9 +422,7 @@ class Proxy:
         answer = early or await server.deliver(exchange)
         return await self._reply(exchange, answer, writer)
 
-    async def _cut_half(
-        self, exchange: Exchange, rule: Rule, server: _Upstream, writer: asyncio.StreamWriter
-    ) -> bool:
+    async def _cut_half(self, exchange: Exchange, rule: Rule, server: _Upstream, writer: asyncio.StreamWriter) -> bool:
         answer = await server.deliver(exchange)
         whole = answer.to_bytes()
         writer.write(whole[: len(whole) - max(1, len(answer.body) // 2)])

@@ -171,3 +171,10 @@ cdef class Claim(Call):
     def empty(self):
         """What the caller gets when there is nothing to claim."""
         return [] if self.wants_list else None
+
+
+def give_back(Lease lease not None):
+    """A settlement that gives a lease back without an attempt spent; nobody waits for it."""
+    call = Settle(lease, OP_GIVE_BACK)
+    call.deadline = float("inf")
+    return call

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from types import GenericAlias
 from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 from typing_extensions import disjoint_base
@@ -28,6 +29,7 @@ def make_publish(
     dedup_id: str | None,
     encode: Callable[[Any], str | bytes] | None,
 ) -> Publish: ...
+def give_back(lease: Lease[Any]) -> Settle: ...
 def encode_program(program: list[Any]) -> bytes: ...
 def decode_reply(body: bytes) -> tuple[list[dict[str, Any]], str | None]: ...
 def slot_errors(results: list[dict[str, Any]]) -> list[tuple[int, str]]: ...
@@ -52,6 +54,8 @@ class Lease(Generic[_T_co]):
         published_at: when it was published, likewise; None for a message of the plain transport.
     """
 
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
     __match_args__: ClassVar[tuple[str, ...]]
     seq: int
     group_id: str
@@ -140,6 +144,7 @@ class Block: ...
 
 @final
 class Outcome:
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     t: float
     hint: int | None
     unfilled: list[Claim]

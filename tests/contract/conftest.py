@@ -85,9 +85,7 @@ class ClusterDatabase:
         )
         if queue is None:
             rows += [("table", "messages"), ("table", "groups")]
-        statements: list[list[object]] = [
-            [f'DROP {kind} IF EXISTS "{name}"'] for kind, name in sorted(rows)[::-1]
-        ]
+        statements: list[list[object]] = [[f'DROP {kind} IF EXISTS "{name}"'] for kind, name in sorted(rows)[::-1]]
         registry = "SELECT 1 FROM sqlite_master WHERE name='rqfast_schema'"
         if queue is not None and self.cluster.query(registry):
             statements.append(["DELETE FROM rqfast_schema WHERE queue=?", queue])
@@ -154,9 +152,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def _queue(
-    request: pytest.FixtureRequest, engine: str, colour: str, queue: str | None
-) -> Iterator[QueueUnderTest]:
+def _queue(request: pytest.FixtureRequest, engine: str, colour: str, queue: str | None) -> Iterator[QueueUnderTest]:
     database = ENGINES[engine](request)
     if queue is None:
         database.drop(None)

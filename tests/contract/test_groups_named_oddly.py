@@ -28,9 +28,6 @@ NAMES: dict[str, str] = {
     "blank after": "a ",
     "plain": "a",
     "capital": "A",
-    "NUL": "\x00",
-    "NUL inside": "a\x00b",
-    "NUL at the end": "a\x00",
     "blob literal": "X'6162'",
     "what it would be": "ab",
     "blob literal among blanks": " x'6162' ",
@@ -65,23 +62,22 @@ def take(view: View, worker_id: str = "w") -> Lease:
     return lease
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_group_of_any_name_is_worked(q: Queue, name: str) -> None:
-    group = NAMES[name]
+def test_a_group_of_any_name_is_worked(q: Queue) -> None:
     view = q.open()
-    for n in range(5):
-        view.publish(group, n, rank=0 if n < 3 else 1)
-    first = take(view)
-    assert (first.group_id, first.event) == (group, 0)
-    assert view.claim("w") is None
-    view.nack(first)
-    second = take(view)
-    assert (second.event, second.attempts) == (0, 2)
-    view.extend(second, 60)
-    view.ack(second)
-    view.defer(take(view), 3600)
-    view.dead_letter(take(view), "why")
-    assert view.claim("w") is None
+    for name, group in NAMES.items():
+        for n in range(5):
+            view.publish(group, n, rank=0 if n < 3 else 1)
+        first = take(view)
+        assert (first.group_id, first.event) == (group, 0), name
+        assert view.claim("w") is None, name
+        view.nack(first)
+        second = take(view)
+        assert (second.event, second.attempts) == (0, 2), name
+        view.extend(second, 60)
+        view.ack(second)
+        view.defer(take(view), 3600)
+        view.dead_letter(take(view), "why")
+        assert view.claim("w") is None, f"{name}: the deferred one is the head of its rank"
 
 
 def test_names_that_look_alike_are_different_groups(q: Queue) -> None:
@@ -97,26 +93,18 @@ def test_names_that_look_alike_are_different_groups(q: Queue) -> None:
     assert {lease.group_id: lease.event for lease in second} == {n: k + 1000 for k, n in enumerate(NAMES.values())}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_worker_of_any_name_holds_its_lease(q: Queue, name: str) -> None:
+def test_a_worker_of_any_name_holds_its_lease(q: Queue) -> None:
     view = q.open()
-    view.publish("g", 1)
-    view.publish("g", 2)
-    lease = take(view, NAMES[name])
-    assert lease.worker_id == NAMES[name]
-    view.extend(lease, 60)
-    view.ack(lease)
-    leases = view.claim_many(NAMES[name], 30, 5)
-    assert [lease.worker_id for lease in leases] == [NAMES[name]]
-    assert view.nack_many(leases) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_dedup_id_of_any_text(q: Queue, name: str) -> None:
-    view = q.open()
-    first = view.publish("g", 1, dedup_id=NAMES[name])
-    assert view.publish("h", 2, dedup_id=NAMES[name]) == first
-    assert view.publish("g", 3, dedup_id="another") > first
+    for name, worker in NAMES.items():
+        view.publish("g", 1)
+        view.publish("g", 2)
+        lease = take(view, worker)
+        assert lease.worker_id == worker, name
+        view.extend(lease, 60)
+        view.ack(lease)
+        leases = view.claim_many(worker, 30, 5)
+        assert [lease.worker_id for lease in leases] == [worker], name
+        assert view.ack_many(leases) == [], name
 
 
 def test_dedup_ids_that_look_alike_are_different(q: Queue) -> None:
@@ -126,13 +114,14 @@ def test_dedup_ids_that_look_alike_are_different(q: Queue) -> None:
     assert [view.publish("g", name, dedup_id=name) for name in NAMES.values()] == seqs
 
 
-@pytest.mark.parametrize("name", ["", "x" * 1025, "\u00e9" * 513, "\ud800", "a\udc00"])
-def test_names_too_short_too_long_or_not_text(q: Queue, name: str) -> None:
+def test_names_too_short_too_long_or_not_text(q: Queue) -> None:
+    """NUL is refused too: some versions of SQLite end a text there, and two names would meet."""
     view = q.open()
-    with pytest.raises(InvalidMessage):
-        view.publish(name, 1)
-    with pytest.raises(InvalidMessage):
-        view.claim(name)
-    with pytest.raises(InvalidMessage):
-        view.publish("g", 1, dedup_id=name)
+    for name in ("", "x" * 1025, "\u00e9" * 513, "\ud800", "a\udc00", "\x00", "a\x00", "a\x00b"):
+        with pytest.raises(InvalidMessage):
+            view.publish(name, 1)
+        with pytest.raises(InvalidMessage):
+            view.claim(name)
+        with pytest.raises(InvalidMessage):
+            view.publish("g", 1, dedup_id=name)
     assert view.claim("w") is None

@@ -86,32 +86,11 @@ def test_without_create_an_empty_database_stays_empty(default_q: Queue) -> None:
     assert default_q.sql("SELECT name FROM sqlite_master WHERE name LIKE '%messages'") == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        " ",
-        "a b",
-        "a'b",
-        'a"b',
-        "a;b",
-        "a-b",
-        "a.b",
-        "A",
-        "1a",
-        "_a",
-        "\u00e4",
-        "a\n",
-        "a\x00",
-        "x" * 100,
-        7,
-        b"a",
-    ],
-    ids=repr,
-)
-def test_a_name_that_cannot_be_a_queue_is_refused(q: Queue, name: Any) -> None:
-    with pytest.raises(ConfigError, match="queue"):
-        open_address(q.address, queue=name)
+def test_a_name_that_cannot_be_a_queue_is_refused(q: Queue) -> None:
+    names: list[Any] = ["", " ", "a b", "a'b", 'a"b', "a;b", "a-b", "a.b", "A", "1a", "_a", "\u00e4", "a\n", "a\x00"]
+    for name in [*names, "x" * 100, 7, b"a"]:
+        with pytest.raises(ConfigError, match="queue"):
+            open_address(q.address, queue=name)
 
 
 # -- closing ---------------------------------------------------------------------------------------------
@@ -216,7 +195,6 @@ def test_no_url_at_all_is_refused(monkeypatch: pytest.MonkeyPatch, colour: str) 
         "http://:4001",
         "http://127.0.0.1:port",
         "http://127.0.0.1:70000",
-        "sqlite:",
         "sqlite://",
         "sqlite:///",
         "sqlite://host/queue.db",

@@ -85,10 +85,9 @@ def _prepare_three_groups(view: View) -> list[int]:
 
 
 def _check_claim_many(q: QueueUnderTest, view: View, seqs: list[int], leases: list[Lease]) -> None:
-    assert [(lease.seq, lease.event, lease.attempts) for lease in leases] == [
-        (seq, n, 1) for n, seq in enumerate(seqs)
-    ]
-    assert rows(q, "seq, locked_by, attempts") == [(lease.seq, lease.token, 1) for lease in leases]
+    assert {lease.seq: (lease.event, lease.attempts) for lease in leases} == {seq: (n, 1) for n, seq in enumerate(seqs)}
+    owners = sorted((lease.seq, lease.token, 1) for lease in leases)
+    assert rows(q, "seq, locked_by, attempts") == owners
     assert view.ack_many(leases) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import rqfast
@@ -38,9 +39,9 @@ class Load:
         """Start all threads; publishers share one transport, workers another."""
         publishing, working = open_view(), open_view()
         for number in range(self.publishers):
-            self._thread(lambda number=number: self._publish(publishing, number))
+            self._thread(partial(self._publish, publishing, number))
         for _ in range(self.workers):
-            self._thread(lambda: self._work(working))
+            self._thread(partial(self._work, working))
 
     def wait_confirmed(self, count: int, timeout: float = 60) -> None:
         wait_until(

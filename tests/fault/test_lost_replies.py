@@ -18,9 +18,7 @@ pytestmark = pytest.mark.cluster
 
 NOT_LEADER = b'{"results":[],"error":"not leader"}'
 LOST_LEADERSHIP = b'{"results":[],"error":"leadership lost while committing log"}'
-PROXIED = (
-    b'{"results":[],"error":"node failed to process Execute on remote node at x: read protobuf length: EOF"}'
-)
+PROXIED = b'{"results":[],"error":"node failed to process Execute on remote node at x: read protobuf length: EOF"}'
 
 
 def on_database(exchange: Exchange) -> bool:
@@ -52,18 +50,14 @@ def lose_each_in_turn(q: FaultyQueue, view: View, call: Call, lose: Callable[[in
 
 @each_loss
 @each_call
-def test_each_request_of_a_call_lost_once(
-    q: FaultyQueue, call: Call, lose: Callable[[Proxy, int, int], Rule]
-) -> None:
+def test_each_request_of_a_call_lost_once(q: FaultyQueue, call: Call, lose: Callable[[Proxy, int, int], Rule]) -> None:
     view, proxy = q.open(), q.proxy
     assert lose_each_in_turn(q, view, call, lambda nth: lose(proxy, nth, 1)) >= 1
 
 
 @each_loss
 @each_call
-def test_a_request_lost_three_times(
-    one: FaultyQueue, call: Call, lose: Callable[[Proxy, int, int], Rule]
-) -> None:
+def test_a_request_lost_three_times(one: FaultyQueue, call: Call, lose: Callable[[Proxy, int, int], Rule]) -> None:
     view, proxy = one.open(), one.proxy
     assert lose_each_in_turn(one, view, call, lambda nth: lose(proxy, nth, 3)) >= 1
 
@@ -106,9 +100,7 @@ def test_a_late_first_copy_is_refused(q: FaultyQueue, call: Call) -> None:
     ids=lambda value: str(value)[:40] if isinstance(value, bytes) else str(value),
 )
 @pytest.mark.parametrize("call", [each for each in EACH if each.id in ("publish", "claim", "ack", "extend")])
-def test_an_answer_that_tells_nothing(
-    one: FaultyQueue, call: Call, status: int, body: bytes, delivered: bool
-) -> None:
+def test_an_answer_that_tells_nothing(one: FaultyQueue, call: Call, status: int, body: bytes, delivered: bool) -> None:
     view = one.open()
     state = call.prepare(view)
     rule = one.proxy.answer(status, body, delivered=delivered)
@@ -232,7 +224,7 @@ def test_a_copy_that_was_given_up_lands_never(q: FaultyQueue) -> None:
 
 @each_call
 def test_unavailable_where_no_node_listens_and_usable_afterwards(q: FaultyQueue, call: Call) -> None:
-    view = q.open(timeout=1.5)
+    view = q.open(timeout=0.6)
     state = call.prepare(view)
     before = rows(q, "seq, event, locked_by, lock_expiry, attempts, due")
     q.proxied.down()
@@ -248,7 +240,7 @@ def test_unavailable_where_no_node_listens_and_usable_afterwards(q: FaultyQueue,
         assert "127.0.0.1" in str(error)
         assert error.nodes
 
-    assert timed(fails) < 3.5
+    assert timed(fails) < 2.5
     q.proxied.up()
     assert rows(q, "seq, event, locked_by, lock_expiry, attempts, due") == before
     call.check(q, view, state, call.make(view, state))

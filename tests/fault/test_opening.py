@@ -17,7 +17,7 @@ from tests.fault.conftest import FaultyQueue, faulty_queue
 pytestmark = pytest.mark.cluster
 
 
-def raises_at_once(kind: type[BaseException], step: Callable[[], Any], match: str = "") -> BaseException:
+def raises_at_once(kind: type[BaseException], step: Callable[[], Any], match: str | None = None) -> BaseException:
     start = time.monotonic()
     with pytest.raises(kind, match=match) as caught:
         step()
@@ -82,9 +82,7 @@ def test_a_foreign_table_in_the_way_raises_at_once_and_nothing_stays(q: FaultyQu
     assert found == [(f"{prefix}state",)]
 
 
-@pytest.mark.parametrize(
-    "url", ["http://", "http://127.0.0.1:notaport", "ftp://127.0.0.1:4001", "http://a:1,:2"]
-)
+@pytest.mark.parametrize("url", ["http://", "http://127.0.0.1:notaport", "ftp://127.0.0.1:4001", "http://a:1,:2"])
 @pytest.mark.parametrize("colour", ["sync", "async"])
 def test_a_bad_url_raises_at_once(q: FaultyQueue, url: str, colour: str) -> None:
     raises_at_once(rqfast.ConfigError, lambda: open_address(q.address._replace(url=url, colour=colour)))

@@ -35,9 +35,7 @@ def proxy(one_node: Cluster, table: str) -> Iterator[Proxy]:
         yield proxy
 
 
-def insert(
-    proxy: Proxy, text: str, connection: http.client.HTTPConnection | None = None
-) -> tuple[int, bytes]:
+def insert(proxy: Proxy, text: str, connection: http.client.HTTPConnection | None = None) -> tuple[int, bytes]:
     """Write one row through the proxy."""
     body = json.dumps([["INSERT INTO kit(text) VALUES(?)", text]])
     link = connection or http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=15)
@@ -122,9 +120,7 @@ def test_a_cluster_of_three_survives_kill_and_pause_of_its_leader() -> None:
         assert texts(cluster) == ["after kill", "after pause"]
 
 
-def test_a_port_that_is_taken_is_exchanged_for_another(
-    monkeypatch: pytest.MonkeyPatch, one_node: Cluster
-) -> None:
+def test_a_port_that_is_taken_is_exchanged_for_another(monkeypatch: pytest.MonkeyPatch, one_node: Cluster) -> None:
     real = cluster_kit._bindable
     taken = [one_node.nodes[0].http_port, one_node.nodes[0].raft_port]
     monkeypatch.setattr("tests.cluster._random_port", lambda: taken.pop() if taken else 0)
@@ -151,9 +147,7 @@ def test_basic_auth_and_tls(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
 def test_servers_die_with_a_killed_test_process() -> None:
-    script = (
-        "import sys; from tests.cluster import Node; n = Node().start(); print(n._process.pid, flush=True)"
-    )
+    script = "import sys; from tests.cluster import Node; n = Node().start(); print(n._process.pid, flush=True)"
     script += "; sys.stdin.read()"
     child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None
@@ -296,9 +290,7 @@ def test_idle_connections_are_closed(proxy: Proxy) -> None:
 
 def test_a_failed_wait_names_what_it_waited_for(proxy: Proxy) -> None:
     insert(proxy, "a")
-    with pytest.raises(
-        AssertionError, match=r"waited 0.05 s for 1 x 'cut before delivery'.*\n.*POST /db/execute"
-    ):
+    with pytest.raises(AssertionError, match=r"waited 0.05 s for 1 x 'cut before delivery'.*\n.*POST /db/execute"):
         proxy.cut_before().wait(timeout=0.05)
 
 

@@ -15,7 +15,7 @@ KINDS = {
     "AsyncSqliteTransport": api.AsyncTransport,
 }
 # Ways to open one are the classes' own.
-OPENING = {"from_url"}
+OPENING = {"from_url", "open"}
 
 
 def methods(kind: type[Any]) -> dict[str, inspect.Signature]:
@@ -35,9 +35,7 @@ def shape(signature: inspect.Signature) -> list[tuple[str, Any, Any]]:
 def test_the_twins_have_the_same_methods_and_parameters() -> None:
     sync, twin = methods(api.Transport), methods(api.AsyncTransport)
     assert sync.keys() == twin.keys()
-    assert {name: shape(one) for name, one in sync.items()} == {
-        name: shape(one) for name, one in twin.items()
-    }
+    assert {name: shape(one) for name, one in sync.items()} == {name: shape(one) for name, one in twin.items()}
 
 
 @pytest.mark.parametrize("name", KINDS)

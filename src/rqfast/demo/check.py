@@ -35,7 +35,7 @@ class Wait:
     Attributes:
         group: its name.
         line: the message's line in the file.
-        seconds: from the begin of the work that was cut short to the begin of the work that was not.
+        seconds: from the claim of the worker that was killed to the begin of the work of the next one.
         behind: how many messages of the group waited behind it.
     """
 
@@ -236,7 +236,7 @@ class _Check:
             if again:
                 of_group = {one.seq for one in self._by_group[attempt.group] if one.begun > again[0].begun}
                 behind = len(of_group - {attempt.seq})
-                seconds = (again[0].begun - attempt.begun) / SECOND
+                seconds = (again[0].begun - attempt.asked) / SECOND
                 waits.append(Wait(attempt.group, attempt.line, seconds, behind))
         return sorted(waits, key=lambda wait: -wait.behind)
 

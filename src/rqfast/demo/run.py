@@ -78,6 +78,8 @@ def run(plan: Plan, watcher: Watcher) -> Result:
     """
     if not MIN_WORKERS <= plan.workers <= MAX_WORKERS:
         raise DemoError(f"{plan.workers} workers: {MIN_WORKERS} to {MAX_WORKERS}, for one is killed")
+    if ":memory:" in plan.url:
+        raise DemoError(f"{plan.url}: the workers are processes of their own and cannot see this one's memory")
     began = time.monotonic()
     tag = secrets.token_hex(8)
     _refuse_queue_in_use(plan)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import orjson
 
@@ -37,22 +39,21 @@ class Row:
 
 
 class Source:
-    """Rows of a file of JSON lines; blank lines are passed over.
+    """Rows of a file of JSON lines, all of which are looked at once when it is made; blank lines are passed over.
 
     Args:
         path: the file, plain or gzip; None: the packaged flights.
         field: the field of each object whose value is the group.
 
     Raises:
-        DemoError: the file has no lines.
+        DemoError: the file has no lines or is damaged, a line is not a JSON object or has no such field.
         OSError: it cannot be read.
     """
 
     def __init__(self, path: Path | None, field: str) -> None:
         self.path = path
         self.field = field
-        with self._open() as file:
-            self.count = sum(1 for line in file if not line.isspace())
+        self.count = sum(1 for _ in self.rows())
         if not self.count:
             raise DemoError(f"{self.name}: the file has no lines")
 
@@ -68,11 +69,10 @@ class Source:
             DemoError: a line is not a JSON object, or has no such field.
         """
         groups: dict[str, str] = {}
-        with self._open() as file:
-            for number, line in enumerate(file, 1):
-                if not line.isspace():
-                    group = self._group(line, number)
-                    yield Row(number, groups.setdefault(group, group), line.strip())
+        for number, line in self._lines():
+            if not line.isspace():
+                group = self._group(line, number)
+                yield Row(number, groups.setdefault(group, group), line.strip())
 
     def _group(self, line: bytes, number: int) -> str:
         try:
@@ -88,9 +88,16 @@ class Source:
             )
         return group if isinstance(group, str) else orjson.dumps(group).decode()
 
-    def _open(self) -> IO[bytes]:
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            with self._open() as file:
+                yield from enumerate(file, 1)
+        except (EOFError, zlib.error) as error:
+            raise DemoError(f"{self.name}: damaged: {error}") from error
+
+    def _open(self) -> io.BufferedIOBase:
         if self.path is None:
-            return gzip.open(files("rqfast.demo").joinpath(FLIGHTS).open("rb"))
+            return gzip.GzipFile(fileobj=io.BytesIO(files("rqfast.demo").joinpath(FLIGHTS).read_bytes()))
         with self.path.open("rb") as file:
             packed = file.read(2) == GZIP_MAGIC
-        return gzip.open(self.path) if packed else self.path.open("rb")
+        return gzip.GzipFile(self.path) if packed else self.path.open("rb")

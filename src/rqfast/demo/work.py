@@ -138,6 +138,7 @@ class Worker:
 
     def _work(self, leases: list[Lease[Any]], asked: int) -> list[Lease[Any]]:
         """Work messages and write it down; returns those whose work was done before the lease was over."""
+        leases = [lease for lease in leases if lease.remaining() > 0]
         at = time.monotonic_ns()
         self._journal.write(begin(lease, asked, at) for lease in leases)
         if leases and self._job.is_victim and self._begun > self._job.share:

@@ -79,6 +79,8 @@ class Cluster:
 
     def _lead(self, address: str) -> str:
         self.forwards = address in self._unroutable
+        if not self.forwards:
+            self._unroutable.clear()
         self.leader = self.next_seed() if self.forwards else address
         if not self.forwards and address not in self._known:
             self._known.append(address)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import ssl as ssl_module
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,9 @@ CERTAIN_READ = "/db/query?level=linearizable"
 
 CONNECT_TIMEOUT = 2.0
 NODES_TIMEOUT = 1.5
-READ_TIMEOUT = 5.0
+FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
+NO_ANSWER = "no answer"
+LARGE = 1 << 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
@@ -76,7 +79,9 @@ class RqliteEngine:
         assert self._session is not None
         if not self.cluster.forwards:
             path += "&redirect"
-        async with self._session.post(node + path, data=body, allow_redirects=False) as reply:
+        # aiohttp writes large bytes at once, and warns of it; a file it writes in pieces.
+        data = io.BytesIO(body) if len(body) > LARGE else body
+        async with self._session.post(node + path, data=data, allow_redirects=False) as reply:
             return Reply(reply.status, reply.headers.get("Location", ""), await reply.read(), node)
 
     async def attempt(self, node: str, path: str, body: bytes, names: list[str]) -> Result:
@@ -173,27 +178,33 @@ class RqliteEngine:
         """
         body = orjson.dumps(statements)
         loop = asyncio.get_running_loop()
-        pause, text = FIRST_PAUSE, "no node knows a leader"
+        pause, patience, text = FIRST_PAUSE, FIRST_PATIENCE, "no node knows a leader"
         while True:
             node = await self.leader()
             if node is not None:
-                try:
-                    async with asyncio.timeout(max(0.05, min(READ_TIMEOUT, deadline() - loop.time()))):
-                        result = await self.attempt(node, path, body, names or [])
-                except TimeoutError:
-                    self.cluster.lost(node)
-                    result = Result(Kind.UNKNOWN, "no answer")
+                left = max(0.05, deadline() - loop.time())
+                result = await self._attempt_within(min(patience, left), node, path, body, names or [])
                 if result.kind is Kind.APPLIED:
                     return result.rows
                 if result.error is not None:
                     raise result.error
                 text = f"{node}: {result.text}"
-                if result.leader and self.cluster.leader and loop.time() < deadline():
-                    continue
+                if result.text == NO_ANSWER:
+                    patience = min(patience * 2, LONGEST_PATIENCE)
+                    await self.find_leader(node)
             if loop.time() >= deadline():
                 raise self.unavailable(text)
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            if not (node is not None and result.leader and self.cluster.leader):
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _attempt_within(self, patience: float, node: str, path: str, body: bytes, names: list[str]) -> Result:
+        try:
+            async with asyncio.timeout(patience):
+                return await self.attempt(node, path, body, names)
+        except TimeoutError:
+            self.cluster.lost(node)
+            return Result(Kind.UNKNOWN, NO_ANSWER)
 
     def unavailable(self, text: str) -> Unavailable:
         """The error that tells that nothing was applied."""

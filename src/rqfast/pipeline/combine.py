@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from .._core import Batch, Batcher, Call, Claim, Many, Outcome, Settle
+from .._core import Batch, Batcher, Call, Claim, Many, Outcome, Settle, give_back
 from ..engine.sqlite import SqliteEngine
 from ..errors import Closed, LeaseLost, RqfastError
-from ..transport.calls import give_back
 from . import wake
 from .watch import Watch
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Protocol
 
-from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle
+from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle, give_back
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
-from ..transport.calls import give_back
 from . import wake
 from .watch import Watch
 
 SWEEP = 0.1
+
+log = logging.getLogger("rqfast")
 
 
 class Carrier(Protocol):
@@ -164,6 +166,13 @@ class Gather:
         except asyncio.CancelledError:
             batch.reject(self._interrupted(lane))
             raise
+        except Exception as error:
+            # A fault of ours or of a library: the callers must not wait for ever.
+            log.exception("a request failed in an unexpected way")
+            wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
+            wrapped.__cause__ = error
+            batch.reject(wrapped)
+            rows = None
         finally:
             self._batcher.finish(batch)
             del self._in_flight[lane]

@@ -42,7 +42,6 @@ class Lane:
         self._window = window
         self._holder = holder
         self.progress = Progress()
-        self._abandon: asyncio.Event | None = None
         self._number = 0
         self._used = 0.0
         self.name = ""
@@ -62,8 +61,6 @@ class Lane:
     def abandon(self) -> None:
         """No caller waits for the request any more."""
         self.progress.abandoned = True
-        if self._abandon is not None:
-            self._abandon.set()
 
     async def send(self, batch: Batch) -> Rows | None:
         """Send a batch until it is known what became of it; None: it was never applied, and nobody waits.
@@ -72,19 +69,16 @@ class Lane:
             StatementError, SchemaError, ConfigError: a node refused it for good.
         """
         self.progress = Progress()
-        self._abandon = asyncio.Event()
         try:
             await self._register()
             return await self._send_number(batch)
-        except RqfastError as error:
+        except Exception as error:
             self.renew()
-            if self.progress.unsure:
+            if self.progress.unsure and isinstance(error, RqfastError):
                 raise OutcomeUnknown(
                     f"a first copy of this call got no answer, a second was refused: {error}"
                 ) from error
             raise
-        finally:
-            self._abandon = None
 
     async def _register(self) -> None:
         loop = asyncio.get_running_loop()

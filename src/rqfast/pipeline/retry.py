@@ -56,6 +56,7 @@ def next_step(progress: Progress, result: Result) -> Step:
     if result.kind is Kind.APPLIED:
         return Step.DONE
     if result.kind is Kind.REFUSED:
+        progress.unsure = True
         return Step.READ_AGAIN
     if result.kind is Kind.FATAL:
         return Step.RAISE

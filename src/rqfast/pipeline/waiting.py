@@ -39,6 +39,7 @@ class Waiting:
         """Send a claim at once where the last reply left work for it, or it can ride along with other calls that
         wait to be sent; else let it look first."""
         if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._gather.has_waiting:
+            call.deadline = time.monotonic() + self._gather.timeout
             self._gather.start(call)
         else:
             self._add(call)

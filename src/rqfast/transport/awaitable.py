@@ -14,7 +14,7 @@ from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from .._core import Call, Claim, Lease, Many, Publish, Settle
+from .._core import Call, Claim, Lease, Many, Publish, Settle, give_back
 from ..api import Item
 from ..errors import LeaseLost, RqfastError
 from ..model import Header, Seconds
@@ -22,7 +22,7 @@ from ..pipeline.gather import Gather
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
 from .blocking import warn_lost
-from .calls import Calls, give_back, lease_list, lost_of
+from .calls import Calls, lease_list, lost_of
 from .claim_future import ClaimFuture
 from .options import Options
 

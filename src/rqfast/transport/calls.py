@@ -114,13 +114,6 @@ class Calls:
         return _core.Settle(checks.lease(lease), _core.DEAD, checks.reason(reason))
 
 
-def give_back(lease: _core.Lease[Any]) -> _core.Settle:
-    """A lease that no caller received goes back without an attempt spent; nobody waits for it."""
-    call = _core.Settle(lease, _core.GIVE_BACK)
-    call.deadline = math.inf
-    return call
-
-
 def lease_list(leases: Any, argument: str = "leases") -> list[_core.Lease[Any]]:
     """The leases of a `_many` form."""
     if isinstance(leases, _core.Lease) or not isinstance(leases, Iterable):

@@ -16,11 +16,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, Self
 
-from .._core import Call, Claim, Settle
+from .._core import Call, Claim, Settle, give_back
 from ..errors import Closed, LeaseLost, RqfastError
 from ..pipeline.combine import Slot
 from .blocking import BlockingTransport, T
-from .calls import give_back
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
 

@@ -1,0 +1,136 @@
+"""A plain seeded driver of the same world: faster than hypothesis and for ever the same, but it cannot shrink."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+
+from rqfast.sql import Statements
+
+from .plans import (
+    ANSWERED,
+    BEHIND,
+    DEDUP_IDS,
+    EXTRAS,
+    FATES,
+    GROUPS,
+    LIMITS,
+    MIN_PRIORITIES,
+    PAUSES,
+    PRIORITIES,
+    RARE_EXTRAS,
+    SETTLEMENTS,
+    RARE_SETTLEMENTS,
+    VISIBILITIES,
+    WHICH,
+    WORKERS,
+    Done,
+    Plan,
+    Pub,
+    Take,
+)
+from .world import World
+
+ONLY_ACKS = SETTLEMENTS[:1]
+
+
+class Habits:
+    """What is usual in one history: each seed has habits of its own, so that rare situations are common in some."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = choose = random.Random(seed)
+        self.groups = GROUPS[: choose.choice((1, 2, 3, 4, 6))]
+        self.crowd = choose.choice((4, 12, 25))
+        self.behind = choose.choice((BEHIND, (0.0,), (0.0,)))
+        self.fates = choose.choice((FATES, (ANSWERED,)))
+        self.pauses = choose.choice((PAUSES[:-1], (0.0, 0.25, 1.0), (1.0, 3.0, 10.0)))
+        self.extras = choose.choice((EXTRAS, EXTRAS, EXTRAS[:1], RARE_EXTRAS))
+        self.settlements = choose.choice((SETTLEMENTS, RARE_SETTLEMENTS, ONLY_ACKS))
+        self.visibilities = choose.choice((VISIBILITIES, VISIBILITIES[1:], VISIBILITIES[2:]))
+        self.min_priorities = choose.choice((MIN_PRIORITIES, MIN_PRIORITIES[3:], (0,)))
+        self.calls = choose.choice(((1, 2), (2, 4, 8)))
+        self.dedup = choose.choice((0.0, 0.2, 0.6))
+        self.meddling = choose.choice((0.0, 0.1, 0.3))
+        self.ties = choose.choice((0.0, 0.4))
+
+
+def drive(statements: Statements, queue: str | None, seed: int, steps: int) -> Counter[str]:
+    """Run `steps` random steps from this seed on a new queue; returns what happened how often.
+
+    Raises:
+        AssertionError: the queue and the oracle do not agree.
+        sqlite3.IntegrityError: the statements do not agree with one another.
+    """
+    db = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
+    try:
+        world = World(db, statements, queue)
+        habits = Habits(seed)
+        for _ in range(steps):
+            step(world, habits)
+        return world.counts
+    finally:
+        db.close()
+
+
+def step(world: World, habits: Habits) -> None:
+    """One step, and all that must hold after it."""
+    choose = habits.choose
+    world.wait(choose.choice(habits.pauses))
+    if choose.random() >= habits.meddling:
+        _request(world, habits)
+    else:
+        _meddle(world, habits)
+    world.check()
+    world.look(choose.choice(habits.min_priorities), choose.choice(PAUSES))
+
+
+def _meddle(world: World, habits: Habits) -> None:
+    """What others do."""
+    choose = habits.choose
+    group, kind = choose.choice(habits.groups), choose.random()
+    if kind < 0.25:
+        world.pause(group, hint=choose.random() < 0.5)
+    elif kind < 0.75:
+        world.resume(group)
+    else:
+        world.publish_plainly(group, choose.choice(PRIORITIES))
+
+
+def _request(world: World, habits: Habits) -> None:
+    choose = habits.choose
+    is_crowded = len(world.oracle.messages) >= habits.crowd
+    plans: list[Plan] = []
+    for _ in range(choose.choice(habits.calls)):
+        kind = choose.random() * (0.65 if is_crowded else 1.0)
+        plans.append(_take(habits) if kind < 0.2 else _done(habits) if kind < 0.55 else _pub(habits))
+    world.request(
+        choose.choice("AB"),
+        plans,
+        behind=choose.choice(habits.behind),
+        fate=choose.choice(habits.fates),
+        tidy=choose.choice((None, None, None, 0, 2)),
+    )
+
+
+def _pub(habits: Habits) -> Pub:
+    choose = habits.choose
+    rank, delay, headers = choose.choice(habits.extras)
+    dedup = choose.choice(DEDUP_IDS) if choose.random() < habits.dedup else None
+    return Pub(choose.choice(habits.groups), choose.choice(PRIORITIES), rank, delay, dedup, headers)
+
+
+def _done(habits: Habits) -> Done:
+    how, argument = habits.choose.choice(habits.settlements)
+    return Done(habits.choose.choice(WHICH), how, argument)
+
+
+def _take(habits: Habits) -> Take:
+    choose = habits.choose
+    return Take(
+        choose.choice(LIMITS),
+        choose.choice(habits.visibilities),
+        choose.choice(habits.min_priorities),
+        choose.choice(WORKERS),
+        choose.choice(WHICH) if choose.random() < habits.ties else None,
+    )

@@ -1,0 +1,99 @@
+"""What a test asks of the queue, as values that print well: a counter-example is a list of these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+GROUPS: Final = ("a", "b", "c", "d'x", "e", "f")
+PRIORITIES: Final = (0, 0, 1, 2, 3, 4)
+MIN_PRIORITIES: Final = (0, 0, 0, 2, 1, 3, 4)
+DEDUP_IDS: Final = ("id-1", "id-2", "id-3")
+VISIBILITIES: Final = (30.0, 5.0, 1.0)
+LIMITS: Final = (1, 1, 2, 10)
+WORKERS: Final = ("w1", "w2")
+# How far the clock of a client may be behind that of the others.
+BEHIND: Final = (0.0, 0.0, 0.0, 5.0, 3600.0)
+PAUSES: Final = (0.0, 0.0, 0.0, 0.25, 1.0, 3.0, 10.0, 60.0)
+
+ANSWERED: Final = "answered"
+REPLY_LOST: Final = "reply lost"
+GIVEN_UP: Final = "given up"
+FATES: Final = (ANSWERED, ANSWERED, ANSWERED, REPLY_LOST, ANSWERED, ANSWERED, GIVEN_UP)
+
+
+@dataclass(frozen=True)
+class Pub:
+    """Publish a message; the event is a number of its own."""
+
+    group: str
+    priority: int = 0
+    rank: int = 0
+    delay: float = 0.0
+    dedup: str | None = None
+    headers: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """Settle a lease: `lease` counts those in hand from the newest (0); -1 is the one that was settled last."""
+
+    lease: int
+    how: str = "ack"
+    argument: float | str = 0.0
+
+
+@dataclass(frozen=True)
+class Take:
+    """Claim; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
+
+    limit: int = 1
+    visibility: float = 30.0
+    min_priority: int = 0
+    worker: str = "w1"
+    ack: int | None = None
+
+
+Plan = Pub | Done | Take
+
+# (rank, delay, headers): most messages are plain ones.
+EXTRAS: Final[tuple[tuple[int, float, str | None], ...]] = (
+    (0, 0.0, None),
+    (0, 0.0, None),
+    (0, 0.0, None),
+    (0, 0.0, '{"h":1}'),
+    (1, 0.0, None),
+    (0, 2.0, None),
+    (0, 30.0, None),
+    (-1, 0.0, None),
+    (-1, 0.0, None),
+    (-1, 30.0, None),
+    (-1, 2.0, None),
+)
+SETTLEMENTS: Final[tuple[tuple[str, float | str], ...]] = (
+    ("ack", 0.0),
+    ("ack", 0.0),
+    ("ack", 0.0),
+    ("nack", 0.0),
+    ("park", 1.0),
+    ("park", 5.0),
+    ("park", 60.0),
+    ("defer", 0.0),
+    ("defer", 5.0),
+    ("defer", 60.0),
+    ("extend", 1.0),
+    ("extend", 30.0),
+    ("extend", 30.0),
+    ("dead", "it cannot be done"),
+    ("give back", 0.0),
+)# For histories full of what is rare: leases that lapse, and are extended or put off late.
+RARE_EXTRAS: Final = EXTRAS[-6:]
+RARE_SETTLEMENTS: Final[tuple[tuple[str, float | str], ...]] = (
+    ("extend", 1.0),
+    ("extend", 30.0),
+    ("ack", 0.0),
+    ("defer", 5.0),
+)
+
+# Which lease: the newest ones first, and sometimes one that is spent.
+WHICH: Final = (0, 0, 1, 2, 3, 5, -1, -1, -3)

@@ -1,0 +1,83 @@
+"""The project's statements against the oracle, over random histories."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from rqfast.sql import Statements
+
+from .driver import drive
+from .machine import QueueMachine, TwoQueuesMachine
+from .plans import GIVEN_UP, REPLY_LOST, Done, Pub, Take
+from .world import World
+
+# A nightly run sets 1,000,000.
+STEPS = int(os.environ.get("RQFAST_MODEL_STEPS", "20000"))
+STEPS_EACH = 50
+DRIVEN_EACH = 400
+
+ROUND = 50
+
+# What a run must have seen to mean anything, in 1,000 requests.
+SEEN = {
+    "publish": 200,
+    "leases": 100,
+    "empty claim": 100,
+    "reply lost": 50,
+    "given up": 50,
+    "tidy": 50,
+    "ack": 50,
+    "ack lost": 50,
+}
+SEEN_AT_ALL = (
+    "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",
+    "extend lost", "dead", "dead lost", "give back", "give back lost",
+)  # fmt: skip
+
+
+def run(machine: type[QueueMachine], requests: int) -> None:
+    """Run a machine until it has made so many requests; nothing is kept between runs.
+
+    Hypothesis leaves out some rules in some examples, and so many are without a request: they are not counted.
+    """
+    machine.counts.clear()
+    while machine.counts["requests"] < requests:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=min(ROUND, 2 + requests // STEPS_EACH),
+                stateful_step_count=STEPS_EACH,
+                derandomize=False,
+                database=None,
+                print_blob=True,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    for what, least in SEEN.items():
+        assert machine.counts[what] >= least * requests // 1000, f"{what}: {machine.counts[what]} in {requests}"
+    missing = [what for what in SEEN_AT_ALL if not machine.counts[what]]
+    assert requests < 2000 or not missing, f"never happened: {missing}"
+
+
+@pytest.mark.timeout(max(120, STEPS // 50))
+def test_the_default_queue_does_what_the_oracle_says() -> None:
+    run(QueueMachine, STEPS // 2)
+
+
+@pytest.mark.timeout(max(120, STEPS // 50))
+def test_a_queue_with_a_name_beside_the_default_one_does_what_the_oracle_says() -> None:
+    run(TwoQueuesMachine, STEPS // 4)
+
+
+@pytest.mark.timeout(max(120, STEPS // 50))
+@pytest.mark.parametrize("queue", [None, "orders"])
+def test_longer_histories_from_fixed_seeds(queue: str | None) -> None:
+    statements = Statements(queue)
+    for seed in range(max(1, STEPS // 8 // DRIVEN_EACH)):
+        drive(statements, queue, seed, DRIVEN_EACH)

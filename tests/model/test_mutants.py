@@ -1,0 +1,230 @@
+"""The model finds mistakes: each mutant is one, made in the project's statements by replacing some text.
+
+Those of the first prototype of this queue are here, and those that the project's own statements invite.
+
+One mistake is left out, "the settlements test for themselves instead of obeying the stored verdict": it shows only
+where two settlements of one group that are no acknowledgements stand in one batch, which the batcher never makes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from rqfast.sql import Statements
+
+from .driver import drive
+from .machine import QueueMachine
+
+SEEDS = range(12)
+STEPS = 250
+
+T = '(SELECT t FROM "rqfast_state")'
+HEAD = '"messages" k INDEXED BY "rqfast_m_head" WHERE k.group_id=g.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1'
+DUE = f" AND (SELECT k.due FROM {HEAD})<={T}"
+LIVE = (
+    ' AND NOT EXISTS(SELECT 1 FROM "messages" l INDEXED BY "rqfast_m_lock" WHERE l.group_id=g.group_id '
+    f"AND l.locked_by IS NOT NULL AND l.lock_expiry>={T})"
+)
+SAME_LEASE = "m.seq=j.value->>0 AND m.locked_by=j.value->>1 AND m.group_id=j.value->>2"
+TWO_LISTS = (
+    "m.seq=j.value->>0 AND m.seq IN (SELECT value->>0 FROM json_each(?1)) "
+    "AND m.locked_by IN (SELECT value->>1 FROM json_each(?1))"
+)
+ANY = 'FROM (SELECT turn, r, h FROM "rqfast_any" ORDER BY turn, r LIMIT ?3) c WHERE "messages".seq=c.h'
+READY = re.compile(r'CASE WHEN "groups"\.paused THEN 9e15 ELSE (coalesce\(.*?LIMIT 1\),0\)) END')
+NOBODY = (
+    'WHERE NOT EXISTS(SELECT 1 FROM "messages" l WHERE l.group_id="groups".group_id '
+    f"AND l.locked_by IS NOT NULL AND l.lock_expiry>={T}) AND"
+)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace some text (or what a pattern matches) in one statement."""
+
+    statement: str
+    old: str | re.Pattern[str]
+    new: str
+
+    def apply(self, statements: Statements) -> None:
+        """Make the mistake."""
+        where = statements.queue if self.statement in statements.queue else statements.schema
+        before = where[self.statement]
+        if isinstance(self.old, str):
+            after = before.replace(self.old, self.new)
+        else:
+            after = self.old.sub(self.new, before)
+        assert after != before, f"{self.statement} has changed: this mutant is none"
+        where[self.statement] = after
+
+
+# Mistakes of the first prototype.
+OLD: dict[str, list[Edit]] = {
+    "acks: seq and token tested by two lists": [Edit("ack_verdict", SAME_LEASE, TWO_LISTS)],
+    "settling makes a group claimable whatever its head says": [
+        Edit("groups_ready", READY, "0"),
+        Edit("groups_ready", "WHERE", NOBODY),
+    ],
+    "LIMIT before the test of the head's due time": [
+        Edit("any", DUE, ""),
+        Edit("claim_any", ANY, ANY + f' AND "messages".due<={T}'),
+    ],
+    "LIMIT before the test of live leases": [
+        Edit("any", LIVE, ""),
+        Edit("claim_any", ANY, ANY + LIVE.replace("g.group_id", '"messages".group_id')),
+    ],
+    "LIMIT before the test of the pause": [
+        Edit("any", " AND g.paused=0", ""),
+        Edit(
+            "claim_any",
+            ANY,
+            ANY + ' AND (SELECT paused FROM "groups" p WHERE p.group_id="messages".group_id)=0',
+        ),
+    ],
+    "a group row for a publish that dedup suppressed": [
+        Edit("publish_full_groups", re.compile(r"WHERE EXISTS\(.*?\) ON"), "WHERE 1 ON"),
+    ],
+    "a publish leaves ready_at as it was": [
+        Edit("publish_groups", re.compile("DO UPDATE SET .*"), "DO NOTHING"),
+    ],
+    "extend is accepted though the group has gone on": [
+        Edit("settle_verdict", re.compile(r" AND NOT \(j\.value->>3=4.*m\.seq\)\)"), ""),
+    ],
+    "groups whose lease has lapsed are never marked claimable": [
+        Edit("wake_due", f"f.ready_at<={T}", "f.ready_at<1"),
+    ],
+    "claims do not test live leases": [Edit("any", LIVE, "")],
+    "claims of a min_priority do not test live leases": [Edit("high", LIVE, "")],
+    "claims do not test the due time": [Edit("any", DUE, "")],
+    "claims of a min_priority do not test the due time": [Edit("high", DUE, "")],
+}
+
+# Others that these statements invite.
+NEW: dict[str, list[Edit]] = {
+    "a request can be applied twice": [
+        Edit("lane_step", re.compile("CASE WHEN .*? END"), "?2"),
+    ],
+    "an earlier request can be applied late": [
+        Edit("lane_step", "=?2-1 THEN", "<>?2 THEN"),
+    ],
+    "the verdict on acks is not obeyed": [
+        Edit("ack_delete", re.compile(r" WHERE key NOT IN \(SELECT value FROM .*?=\?2\)\)\)"), ""),
+    ],
+    "the verdict on settlements is not obeyed": [
+        Edit("settle_apply", re.compile(r" AND j\.key NOT IN \(.*?=\?2\)\)\)"), ""),
+    ],
+    "the verdict on dead letters is not obeyed": [
+        Edit("dead_insert", "j.key NOT IN (SELECT value", "?2=?2 OR j.key NOT IN (SELECT value"),
+    ],
+    "dead letters stay in the queue": [Edit("dead_delete", "value->>3=5", "value->>3=7")],
+    "dead letters forget the priority": [Edit("dead_insert", "coalesce((SELECT priority", "coalesce((SELECT 0")],
+    "the group is not part of a lease": [
+        Edit("settle_verdict", " AND m.group_id=j.value->>2", " AND m.locked_by IS NOT NULL"),
+        Edit("settle_verdict", " AND m.locked_by=j.value->>1", ""),
+    ],
+    "a lease given back costs an attempt": [Edit("settle_apply", "attempts-1", "attempts")],
+    "parking does not hold the group back": [
+        Edit("settle_apply", "CASE j.value->>3 WHEN 2 THEN '__parked__' WHEN 4", "CASE j.value->>3 WHEN 4"),
+    ],
+    "deferring keeps the place": [Edit("settle_apply", "WHEN 3 THEN", "WHEN 7 THEN")],
+    "a claim leaves the turn as it was": [
+        Edit("claim_stamp", ', turn=(SELECT turn FROM "rqfast_state")', ""),
+    ],
+    "a claim costs no attempt": [Edit("claim_any", ", attempts=attempts+1", "")],
+    "a claim takes the latest groups": [Edit("claim_any", "ORDER BY turn, r", "ORDER BY turn DESC, r")],
+    "a claim of a min_priority takes the highest one first": [
+        Edit("claim_2", "ORDER BY turn, r", "ORDER BY r, turn"),
+    ],
+    "a claim of min_priority 2 takes groups of 1": [Edit("claim_2", "priority=2", "priority=1")],
+    "the head ignores the rank": [Edit("any", "k.rank,k.due,k.seq", "k.due,k.seq")],
+    "the head ignores the due time": [Edit("any", "k.rank,k.due,k.seq", "k.rank,k.seq")],
+    "a new group goes before those that have waited": [Edit("clock_step", "fresh=turn-1", "fresh=0")],
+    "a new group goes after the group served last": [Edit("clock_step", "fresh=turn-1", "fresh=turn+1")],
+    "groups of the plain transport have no turn": [Edit("adopt_groups", "turn=0", "turn=-1")],
+    "time can run backwards": [Edit("clock_step", "max(t+?3,?1)", "max(?3,?1)")],
+    "time stands still when a message is deferred": [Edit("clock_step", "t+?3", "t+?3*0")],
+    "plain messages have no due time": [Edit("publish_plain", f"value->>1, {T}, {T}", f"value->>1, 0, {T}")],
+    "delays are ignored": [Edit("publish_full", f"{T}+(value->>3)", T)],
+    "seqs go on from 1 when the queue is empty": [
+        Edit("publish_base", "SELECT seq FROM sqlite_sequence WHERE name='messages'", 'SELECT max(seq) FROM "messages"'),
+    ],
+    "a dedup id that stands is published again": [
+        Edit("publish_full", re.compile(r"WHERE value->>5 IS NULL OR .*"), ""),
+    ],
+    "a dedup id takes the seq of its last publish": [
+        Edit("dedup_take", f' WHERE "rqfast_dedup".until<={T}', ""),
+    ],
+    "dedup ids never end": [Edit("dedup_prune", "d.until<=", "d.until<0 AND d.until<=")],
+    "a paused group goes when it is empty": [Edit("groups_drain", " AND paused=0", "")],
+    "an empty group stays": [Edit("groups_drain", "paused=0", "paused=2")],
+    "ready_at ignores live leases' end": [
+        Edit("groups_ready", "max(l.lock_expiry)", "max(l.lock_expiry)+1"),
+    ],
+    "ready_at is that of the last message": [
+        Edit("groups_ready", "ORDER BY k.rank,k.due,k.seq", "ORDER BY k.rank DESC,k.due DESC,k.seq DESC"),
+    ],
+    "tidying takes claimable groups along": [Edit("tidy", "THEN k.due ELSE 0", "THEN k.due ELSE 8e15")],
+    "tidying of a min_priority takes claimable groups along": [
+        Edit("tidy_high", "THEN k.due ELSE 0", "THEN k.due ELSE 8e15"),
+    ],
+    "tidying leaves what is held back": [Edit("tidy", "WHERE g.ready_at=0", "WHERE g.ready_at=0 AND g.turn<0")],
+    "the hint misses groups of priority 0": [Edit("outcome", "SELECT 0 FROM", "SELECT -1 FROM")],
+    "the hint tells the lowest priority": [Edit("outcome", "g.priority DESC", "g.priority")],
+    "a look misses groups whose lease has lapsed": [
+        Edit("look", "g.ready_at>0 AND g.ready_at<=", "g.ready_at>0 AND g.ready_at<=-"),
+    ],
+    "a look sees groups that are held back": [
+        Edit("look_high", "AND l.lock_expiry>=", "AND l.lock_expiry>=9e15+"),
+    ],
+    "a look of a min_priority misses the highest": [Edit("look_high", "g.priority>0", "g.priority>0 AND g.priority<4")],
+    "a look says too late when to look again": [Edit("look", "SELECT min(ready_at)", "SELECT max(ready_at)")],
+}
+MUTANTS = OLD | NEW
+
+
+def mutant(name: str) -> Statements:
+    """The default queue's statements with that mistake."""
+    statements = Statements(None)
+    for edit in MUTANTS[name]:
+        edit.apply(statements)
+    return statements
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_model_finds_a_mutant(name: str) -> None:
+    statements = mutant(name)
+    for number in SEEDS:
+        try:
+            drive(statements, None, number, STEPS)
+        except AssertionError:
+            return
+    pytest.fail(f"not found in {len(SEEDS)} histories of {STEPS} steps")
+
+
+@pytest.mark.parametrize("name", ["acks: seq and token tested by two lists", "claims do not test the due time"])
+def test_the_machine_finds_a_mutant_and_tells_it_in_a_few_steps(name: str) -> None:
+    @seed(1)
+    class Mutant(QueueMachine):
+        statements = mutant(name)
+
+    with pytest.raises(AssertionError) as found:
+        run_state_machine_as_test(
+            Mutant,
+            settings=settings(
+                max_examples=400,
+                stateful_step_count=50,
+                database=None,
+                deadline=None,
+                print_blob=False,
+                phases=[Phase.generate, Phase.shrink],
+                report_multiple_bugs=False,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    steps = [line for line in found.value.__notes__ if line.startswith("state.")]
+    assert len(steps) <= 10, "\n".join(found.value.__notes__)
