@@ -168,10 +168,7 @@ cdef class Batch:
         return 0
 
     cdef bint takes_publish(self, Publish call) except -1:
-        # A dedup id at most once, so that the first one wins; and a row that dedup may suppress must not set the
-        # priority of its group for another.
-        if call.dedup_id is not None and call.dedup_id in self.dedup_ids:
-            return False
+        # A row that dedup may suppress must not set the priority of its group for another.
         if self.dedup_ids and call.group in self.pub_groups and self.pub_groups[call.group] != call.priority:
             return False
         return True

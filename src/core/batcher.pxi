@@ -75,6 +75,7 @@ cdef class Batcher:
     cdef list queues
     cdef Fifo shared
     cdef Fifo claims
+    cdef set dedup_ids
     cdef long long serial
 
     def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
@@ -85,6 +86,7 @@ cdef class Batcher:
         self.queues = [Fifo() for _ in range(lanes)]
         self.shared = Fifo()
         self.claims = Fifo()
+        self.dedup_ids = set()
 
     def waiting(self):
         """How many calls wait here."""
@@ -188,9 +190,14 @@ cdef class Batcher:
         if pin.closed:
             return False
         if isinstance(call, Publish):
+            # Nor does a dedup id go twice at once, in this batch or in another lane's: the first one wins.
+            if (<Publish>call).dedup_id is not None and (<Publish>call).dedup_id in self.dedup_ids:
+                return False
             if not batch.takes_publish(<Publish>call):
                 return False
             batch.add_publish(<Publish>call)
+            if (<Publish>call).dedup_id is not None:
+                self.dedup_ids.add((<Publish>call).dedup_id)
             pin.rank = RANK_PUBLISH
             return True
         return self._goes_settle(batch, <Settle>call, pin)
@@ -228,6 +235,7 @@ cdef class Batcher:
             self._unpin((<Settle>call).lease.group_id, None)
         for call in batch.pubs:
             self._unpin((<Publish>call).group, None)
+        self.dedup_ids -= batch.dedup_ids
 
     cdef int _unpin(self, str group, Pin pin) except -1:
         if pin is None:

@@ -62,6 +62,16 @@ def test_the_same_id_within_one_batch(q: Queue) -> None:
     assert events == [1, 2, 4]
 
 
+def test_of_the_same_ids_in_many_groups_the_first_wins(q: Queue) -> None:
+    """Whatever requests they travel in, items of one call keep their order where they meet in an id."""
+    view = q.open()
+    pairs = [[Message(f"a{n}", 1, dedup_id=f"{n}"), Message(f"b{n}", 2, dedup_id=f"{n}")] for n in range(100)]
+    seqs = view.publish_many(item for pair in pairs for item in pair)
+    assert list(seqs[::2]) == list(seqs[1::2])
+    leases = view.claim_many("w", 600, 1000)
+    assert sorted(lease.group_id for lease in leases) == sorted(f"a{n}" for n in range(100))
+
+
 def test_an_id_is_free_again_after_its_window(q: Queue, clock: Clock) -> None:
     view = q.open(clock=clock, dedup_window=100)
     first = view.publish("g", 1, dedup_id="a")

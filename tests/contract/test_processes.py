@@ -25,7 +25,7 @@ LARGE = {"embedded": (10_000, 200, 8), "one node": (10_000, 200, 8), "three node
 # The same for workers that take one message at a time.
 SMALL = {"embedded": (1000, 40, 4), "one node": (1000, 40, 4), "three nodes": (400, 40, 4)}
 # Publishes of each of the eight threads.
-ROUNDS = {"embedded": 500, "one node": 500, "three nodes": 250}
+ROUNDS = {"embedded": 500, "one node": 250, "three nodes": 250}
 RUN_SECONDS = 100.0
 
 
