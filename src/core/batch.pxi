@@ -130,6 +130,15 @@ cdef class Batch:
             if not call._gone():
                 call._fail(_copy(error))
 
+    def reject_claims(self, error):
+        """Give the error to the callers of claims: what comes for them goes back."""
+        cdef Block block
+        cdef Call call
+        for block in self.blocks:
+            for call in block.claims:
+                if not call._gone():
+                    call._fail(_copy(error))
+
     def expire(self, double now, error):
         """Give the error to the callers whose deadline has passed; returns whether any caller is left."""
         cdef Call call
@@ -438,6 +447,8 @@ cdef class Batch:
                 outcome.unfilled.append(call)
                 continue
             share = min(call.limit, count - at)
+            for lease in leases[at:at + share]:
+                lease._worker = call.worker
             # Applied late, after a lost reply: less than half of the lease is left, so it is extended first.
             if (<Lease>leases[at]).expires_at - now < block.visibility / 2:
                 outcome.late.append((call, leases[at:at + share]))

@@ -50,6 +50,7 @@ cdef class Lease:
     cdef bint _decoded
     cdef object _decode
     cdef object _clock
+    cdef str _worker
 
     def __init__(self, seq, group_id, event, token=""):
         if isinstance(seq, bool) or not isinstance(seq, int):
@@ -92,7 +93,9 @@ cdef class Lease:
 
     @property
     def worker_id(self):
-        """The name in the token: the worker that claimed it, or the transport that claimed for several (str)."""
+        """Who claimed it (str): the caller's `worker_id`; of a lease made by hand, the name in its token."""
+        if self._worker is not None:
+            return self._worker
         name = self.token[1:] if self.token.startswith("~") else self.token
         return name.rpartition(":")[0]
 
@@ -141,7 +144,7 @@ cdef class Lease:
 
     cdef tuple _state(self):
         return (self.seq, self.group_id, self.token, self.attempts, self.priority, self.rank, self.fence,
-                self.expires_at, self.published_at, self._raw, self._headers, self._event, self._decoded)
+                self.expires_at, self.published_at, self._raw, self._headers, self._event, self._decoded, self._worker)
 
     def __reduce__(self):
         # A decoder need not be picklable; what it makes is, as in the dataclass that this replaces.
@@ -159,7 +162,8 @@ def _lease_from_state(state):
 
 cdef void _fill_lease(Lease lease, tuple state) except *:
     (lease.seq, lease.group_id, lease.token, lease.attempts, lease.priority, lease.rank, lease.fence,
-     lease.expires_at, lease.published_at, lease._raw, lease._headers, lease._event, lease._decoded) = state
+     lease.expires_at, lease.published_at, lease._raw, lease._headers, lease._event, lease._decoded,
+     lease._worker) = state
 
 
 cdef Lease _lease_from_row(list row, str token, object decode, object clock):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,8 +12,6 @@ from rqfast.sql import Statements
 
 from .driver import drive
 from .machine import QueueMachine, TwoQueuesMachine
-from .plans import GIVEN_UP, REPLY_LOST, Done, Pub, Take
-from .world import World
 
 # A nightly run sets 1,000,000.
 STEPS = int(os.environ.get("RQFAST_MODEL_STEPS", "20000"))

@@ -151,7 +151,9 @@ NEW: dict[str, list[Edit]] = {
     "plain messages have no due time": [Edit("publish_plain", f"value->>1, {T}, {T}", f"value->>1, 0, {T}")],
     "delays are ignored": [Edit("publish_full", f"{T}+(value->>3)", T)],
     "seqs go on from 1 when the queue is empty": [
-        Edit("publish_base", "SELECT seq FROM sqlite_sequence WHERE name='messages'", 'SELECT max(seq) FROM "messages"'),
+        Edit(
+            "publish_base", "SELECT seq FROM sqlite_sequence WHERE name='messages'", 'SELECT max(seq) FROM "messages"'
+        ),
     ],
     "a dedup id that stands is published again": [
         Edit("publish_full", re.compile(r"WHERE value->>5 IS NULL OR .*"), ""),

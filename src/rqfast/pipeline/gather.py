@@ -277,6 +277,8 @@ class Gather:
         """Let what was begun end, for `patience` seconds at most."""
         self.closed = True
         give_up = time.monotonic() + patience
+        for batch, _task in self._in_flight.values():
+            batch.reject_claims(Closed("this transport was closed while a claim was in flight"))
         while (self._in_flight or self._followers or self._batcher.waiting() or self._opening) and (
             time.monotonic() < give_up
         ):

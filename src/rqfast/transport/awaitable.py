@@ -254,7 +254,7 @@ class AwaitableTransport(Generic[T]):
 
     # -- opening and closing ------------------------------------------------------------------------------
 
-    async def open(self) -> Self:
+    async def _ready(self) -> Self:
         """Connect and make the tables, unless a call has done so."""
         self._gather.bind()
         await self._gather.opened()
@@ -273,7 +273,7 @@ class AwaitableTransport(Generic[T]):
         await self._close_engine()
 
     async def __aenter__(self) -> Self:
-        return await self.open()
+        return await self._ready()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -299,7 +299,7 @@ class Opening(Generic[A_co]):
     async def _open(self) -> A_co:
         transport = self._make()
         try:
-            await transport.open()
+            await transport._ready()
         except BaseException:
             await transport.close()
             raise

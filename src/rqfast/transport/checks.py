@@ -98,10 +98,14 @@ def lease(value: Any, argument: str = "lease") -> _core.Lease[Any]:
 
 
 def reason(value: Any) -> str:
-    """Why a message became a dead letter: text, without what no database can store."""
+    """Why a message became a dead letter: any text that a database can store."""
     if not isinstance(value, str):
         raise TypeError(f"reason is a str, not {type(value).__name__}")
-    return value.encode("utf-8", "replace").decode("utf-8")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidMessage("reason holds a lone surrogate, which no database can store as text", "reason") from None
+    return value
 
 
 def option_seconds(value: Any, option: str, *, positive: bool = True) -> float:

@@ -162,7 +162,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         self._timeout = self._inner._timeout
         self._thread = LoopThread()
         try:
-            self._thread.run(self._inner.open())
+            self._thread.run(self._inner._ready())
         except BaseException:
             self._thread.run(self._close_inner(), CLOSING)
             self._thread.stop()

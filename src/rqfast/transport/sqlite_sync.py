@@ -48,6 +48,8 @@ def sqlite_path(path: Any) -> str:
         if not rest.startswith("/") or rest == "/":
             raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:")
         path = rest[1:]
+    elif path.startswith("sqlite:"):
+        raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
     elif "://" in path:
         raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
     return str(path)
