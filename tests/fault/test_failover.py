@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.cluster import Cluster, Node, wait_until
 from tests.fault.calls import EACH, GROUP, Call, rows, take
 from tests.fault.conftest import FaultyQueue, faulty_queue
 from tests.fault.load import Load
+from tests.proxy import Exchange, Fault
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -199,6 +202,39 @@ def test_connections_cut_again_and_again_under_load(q: FaultyQueue) -> None:
             proxy.cut_all()
     load.finish()
     assert rows(q) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_faults_of_all_kinds_under_load(q: FaultyQueue, seed: int) -> None:
+    """The same seed draws the same faults; which requests they meet is the load's."""
+    draw = random.Random(seed)
+    load = Load(publishers=4, workers=4, count=75)
+    load.start(lambda: q.open(timeout=40))
+    for part in range(1, 21):
+        load.wait_confirmed(part * load.total // 24)
+        for proxy in q.proxied.proxies:
+            skip, count = draw.randrange(3), draw.randrange(1, 4)
+            faults: list[Callable[[], object]] = [
+                partial(proxy.cut_before, skip=skip, count=count),
+                partial(proxy.cut_after, skip=skip, count=count),
+                partial(proxy.cut_half, on_any, skip=skip, count=count),
+                partial(proxy.delay, draw.random() / 4, on_any, reply=True, skip=skip, count=count),
+                partial(proxy.answer, 503, b"leader not found", skip=skip, count=count),
+                partial(proxy.answer, 200, b"garbage", delivered=True, skip=skip, count=count),
+                partial(proxy.hold_request, skip=skip),
+                proxy.cut_all,
+            ]
+            draw.choice(faults)()
+    for proxy in q.proxied.proxies:
+        for rule in [rule for rule in proxy.rules if rule.fault is Fault.HOLD and rule.hits]:
+            rule.deliver()
+        proxy.clear()
+    load.finish()
+    assert rows(q) == []
+
+
+def on_any(exchange: Exchange) -> bool:
+    return True
 
 
 # -- nodes come back ---------------------------------------------------------------------------------------

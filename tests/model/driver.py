@@ -55,8 +55,11 @@ class Habits:
         self.ties = choose.choice((0.0, 0.4))
 
 
-def drive(statements: Statements, queue: str | None, seed: int, steps: int) -> Counter[str]:
+def drive(statements: Statements, queue: str | None, seed: int, steps: int, **habits: object) -> Counter[str]:
     """Run `steps` random steps from this seed on a new queue; returns what happened how often.
+
+    Args:
+        habits: fields of `Habits` that are not left to the seed.
 
     Raises:
         AssertionError: the queue and the oracle do not agree.
@@ -65,9 +68,10 @@ def drive(statements: Statements, queue: str | None, seed: int, steps: int) -> C
     db = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
     try:
         world = World(db, statements, queue)
-        habits = Habits(seed)
+        usual = Habits(seed)
+        vars(usual).update(habits)
         for _ in range(steps):
-            step(world, habits)
+            step(world, usual)
         return world.counts
     finally:
         db.close()

@@ -86,7 +86,8 @@ SETTLEMENTS: Final[tuple[tuple[str, float | str], ...]] = (
     ("extend", 30.0),
     ("dead", "it cannot be done"),
     ("give back", 0.0),
-)  # For histories full of what is rare: leases that lapse, and are extended or put off late.
+)
+# For histories full of what is rare: leases that lapse, and are extended or put off late.
 RARE_EXTRAS: Final = EXTRAS[-6:]
 RARE_SETTLEMENTS: Final[tuple[tuple[str, float | str], ...]] = (
     ("extend", 1.0),

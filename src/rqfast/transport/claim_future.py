@@ -20,27 +20,33 @@ class ClaimFuture(asyncio.Future[Any]):
         super().__init__(loop=loop)
         self._give_back = give_back
         self._taken = False
+        self._awaiting = 0
 
     def result(self) -> Any:
         """The lease or leases; from now on they are the caller's."""
         found = super().result()
-        self._taken = True
+        # A task that wakes up looks here first, and may still be cancelled before its coroutine goes on.
+        if not self._awaiting:
+            self._taken = True
         return found
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self.done():
             self._asyncio_future_blocking = True
+            self._awaiting += 1
             try:
                 yield self
             except BaseException:
+                self._awaiting -= 1
                 self._return()
                 raise
+            self._awaiting -= 1
         return self.result()
 
     __iter__ = __await__
 
     def _return(self) -> None:
-        if self._taken or not self.done() or self.cancelled() or super().exception() is not None:
+        if self._taken or self._awaiting or not self.done() or self.cancelled() or super().exception() is not None:
             return
         found = self.result()
         if found:

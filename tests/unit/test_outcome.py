@@ -1,0 +1,145 @@
+"""What a reply says about a request: applied, not applied or unknown, by the texts that real servers sent."""
+
+import ssl
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from rqfast import ConfigError, SchemaError, StatementError
+from rqfast.engine.outcome import Kind, Reply, Result, of_exception, of_reply
+
+NODE = "http://127.0.0.1:4001"
+LANE = "rqfast_lane"
+
+
+def classify(status: int, body: object = b"", location: str = "") -> Result:
+    data = body if isinstance(body, bytes) else orjson.dumps(body)
+    return of_reply(Reply(status, location, data, NODE), ["lane_step", "clock_step", "outcome"], LANE)
+
+
+def test_rows_of_each_statement_when_applied() -> None:
+    reply = {"results": [{"rows_affected": 1}, {}, {"columns": ["n"], "types": ["integer"], "values": [[7]]}]}
+    result = classify(200, reply)
+    assert result.kind is Kind.APPLIED
+    assert result.rows == [[], [], [[7]]]
+
+
+def test_a_refused_number_means_that_it_was_applied_before() -> None:
+    result = classify(200, {"results": [{"error": f"NOT NULL constraint failed: {LANE}.n"}]})
+    assert result.kind is Kind.REFUSED
+
+
+def test_the_same_text_in_another_slot_is_an_error() -> None:
+    result = classify(200, {"results": [{}, {"error": f"NOT NULL constraint failed: {LANE}.n"}]})
+    assert result.kind is Kind.FATAL
+    assert isinstance(result.error, StatementError)
+    assert result.error.statement == "clock_step"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not leader",
+        "leadership transfer in progress",
+        "store not ready",
+        "store not open",
+        "timed out enqueuing operation",
+        "node failed to process Execute on remote node at 127.0.0.1:4002: not leader",
+        "pool get: dial tcp 127.0.0.1:4002: connect: connection refused",
+    ],
+)
+def test_not_applied_by_a_whole_request_error(text: str) -> None:
+    assert classify(200, {"results": [], "error": text}).kind is Kind.NOT_APPLIED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "leadership lost while committing log",
+        "read protobuf length: EOF",
+        "read tcp 127.0.0.1:1->127.0.0.1:2: i/o timeout",
+        "write protobuf: broken pipe",
+        "a text that nobody has seen before",
+    ],
+)
+def test_unknown_by_a_whole_request_error(text: str) -> None:
+    assert classify(200, {"results": [], "error": text}).kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (500, b"leader address: leader not found"),
+        (500, b"leader not found"),
+        (503, b"leader not found"),
+    ],
+)
+def test_no_leader_is_not_applied(status: int, text: bytes) -> None:
+    assert classify(status, text).kind is Kind.NOT_APPLIED
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, b"json: unsupported value: +Inf"), (502, b""), (503, b"busy")])
+def test_other_server_errors_are_unknown(status: int, text: bytes) -> None:
+    assert classify(status, text).kind is Kind.UNKNOWN
+
+
+def test_a_redirect_names_the_leader() -> None:
+    result = classify(301, b"", "http://127.0.0.1:4003/db/request?transaction")
+    assert result.kind is Kind.NOT_APPLIED
+    assert result.leader.startswith("http://127.0.0.1:4003")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"results":1}', b'{"results":[1]}', b"\xff"])
+def test_garbage_is_unknown(body: bytes) -> None:
+    assert classify(200, body).kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, ConfigError), (403, ConfigError), (400, StatementError), (405, StatementError)]
+)
+def test_what_is_refused_for_good_raises_its_own_error(status: int, kind: type[Exception]) -> None:
+    result = classify(status, b"why")
+    assert result.kind is Kind.FATAL
+    assert isinstance(result.error, kind)
+
+
+@pytest.mark.parametrize(
+    "text", ["no such table: messages", "no such index: rqfast_m_head", "no such column: rank", "no such view: v"]
+)
+def test_tables_that_are_gone_never_pass_for_success(text: str) -> None:
+    # The server commits the other statements then: the errors of any slot count.
+    result = classify(200, {"results": [{}, {"error": text}, {"values": [[1]]}]})
+    assert isinstance(result.error, SchemaError)
+
+
+CONNECTION: Any = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (aiohttp.ClientConnectorError(CONNECTION, OSError(111, "refused")), Kind.NOT_APPLIED),
+        (aiohttp.ConnectionTimeoutError(), Kind.NOT_APPLIED),
+        (aiohttp.ServerDisconnectedError(), Kind.UNKNOWN),
+        (aiohttp.ClientOSError(104, "reset"), Kind.UNKNOWN),
+        (aiohttp.ClientPayloadError("cut"), Kind.UNKNOWN),
+        (TimeoutError(), Kind.UNKNOWN),
+        (ConnectionResetError(), Kind.UNKNOWN),
+    ],
+)
+def test_a_request_without_a_reply(error: BaseException, kind: Kind) -> None:
+    result = of_exception(error, NODE)
+    assert result.kind is kind
+    assert result.unreachable is (kind is Kind.NOT_APPLIED)
+
+
+def test_a_certificate_that_is_not_accepted_is_an_error_of_configuration() -> None:
+    error = aiohttp.ClientConnectorCertificateError(CONNECTION, ssl.SSLCertVerificationError("self-signed"))
+    assert isinstance(of_exception(error, NODE).error, ConfigError)
+
+
+def test_a_fault_of_our_own_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        of_exception(ZeroDivisionError(), NODE)
