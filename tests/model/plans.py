@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 GROUPS: Final = ("a", "b", "c", "d'x", "e", "f")
@@ -22,11 +22,23 @@ GIVEN_UP: Final = "given up"
 FATES: Final = (ANSWERED, ANSWERED, ANSWERED, REPLY_LOST, ANSWERED, ANSWERED, GIVEN_UP)
 
 
-@dataclass(frozen=True)
-class Pub:
+class Short:
+    """Prints only what is not usual."""
+
+    def __repr__(self) -> str:
+        own = [
+            (one.name, getattr(self, one.name))
+            for one in fields(self)  # type: ignore[arg-type]
+            if getattr(self, one.name) != one.default
+        ]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in own)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Pub(Short):
     """Publish a message; the event is a number of its own."""
 
-    group: str
+    group: str = "a"
     priority: int = 0
     rank: int = 0
     delay: float = 0.0
@@ -34,17 +46,17 @@ class Pub:
     headers: str | None = None
 
 
-@dataclass(frozen=True)
-class Done:
+@dataclass(frozen=True, repr=False)
+class Done(Short):
     """Settle a lease: `lease` counts those in hand from the newest (0); -1 is the one that was settled last."""
 
-    lease: int
+    lease: int = 0
     how: str = "ack"
     argument: float | str = 0.0
 
 
-@dataclass(frozen=True)
-class Take:
+@dataclass(frozen=True, repr=False)
+class Take(Short):
     """Claim; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
 
     limit: int = 1
@@ -55,6 +67,18 @@ class Take:
 
 
 Plan = Pub | Done | Take
+
+
+@dataclass(frozen=True, repr=False)
+class Send(Short):
+    """Make the calls on this client: what becomes of the replies, how far its clock is behind, and when."""
+
+    client: str = "A"
+    fate: str = ANSWERED
+    behind: float = 0.0
+    tidy: int | None = None
+    after: float = 0.0
+
 
 # (rank, delay, headers): most messages are plain ones.
 EXTRAS: Final[tuple[tuple[int, float, str | None], ...]] = (

@@ -23,13 +23,13 @@ ROUND = 50
 # What a run must have seen to mean anything, in 1,000 requests.
 SEEN = {
     "publish": 200,
-    "leases": 100,
-    "empty claim": 100,
+    "leases": 80,
+    "empty claim": 80,
     "reply lost": 50,
     "given up": 50,
-    "tidy": 50,
-    "ack": 50,
-    "ack lost": 50,
+    "tidy": 20,
+    "ack": 30,
+    "ack lost": 10,
 }
 SEEN_AT_ALL = (
     "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",

@@ -59,10 +59,8 @@ class Edit:
         """Make the mistake."""
         where = statements.queue if self.statement in statements.queue else statements.schema
         before = where[self.statement]
-        if isinstance(self.old, str):
-            after = before.replace(self.old, self.new)
-        else:
-            after = self.old.sub(self.new, before)
+        pattern = re.compile(re.escape(self.old)) if isinstance(self.old, str) else self.old
+        after = pattern.sub(lambda _: self.new, before)
         assert after != before, f"{self.statement} has changed: this mutant is none"
         where[self.statement] = after
 

@@ -302,16 +302,17 @@ class World:
         self._refused(lane, program)
         lane.remember(program)
         batch.reject(NotApplied())
-        self.tell(f"t={self.oracle.time:g} {lane.name}.{lane.number}: given up")
+        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: given up")
 
     def _refused(self, lane: Lane, program: list[Row]) -> None:
         before = self.everything()
         try:
             self._transaction(program)
+            told = "nothing: it was applied a second time"
         except sqlite3.IntegrityError as error:
-            assert str(error) == f"NOT NULL constraint failed: {self.names['lane']}.n", error
-        else:
-            raise AssertionError(f"a copy of a request on lane {lane.name} was applied a second time")
+            told = str(error)
+        refusal = f"NOT NULL constraint failed: {self.names['lane']}.n"
+        assert told == refusal, f"a copy of a request on lane {lane.name} raised {told}"
         assert self.everything() == before, "a refused request changed something"
 
     # -- plans become calls -------------------------------------------------------------------------------------
@@ -381,7 +382,7 @@ class World:
         assert [call.future.value for call in request.news] == seqs, f"seqs told: {seqs} are right"
         self._hand_over(client, request, reads, outcome)
         self._count(request, accepted, seqs)
-        self.tell(f"t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, reads)}")
+        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, reads)}")
 
     def _compare_block(self, block: list[Claim], rows: list[Row], token: str) -> None:
         """A claim hands out exactly min(k, claimable) groups, their heads, least turn first."""
@@ -399,10 +400,8 @@ class World:
         expected = []
         for message in sorted((m for m in self.oracle.messages.values() if m.holder == token), key=lambda m: m.seq):
             group = self.oracle.groups[message.group]
-            expected.append(
-                [message.seq, message.group, message.event, message.attempts, message.rank, message.headers]
-                + [message.published_at, message.held_until, group.priority, group.turn]
-            )
+            row: Row = [message.seq, message.group, message.event, message.attempts, message.rank, message.headers]
+            expected.append([*row, message.published_at, message.held_until, group.priority, group.turn])
         assert rows == expected
 
     def _check_hint(self, request: Request, tidy: int | None, hint: int | None) -> None:
