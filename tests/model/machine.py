@@ -103,10 +103,22 @@ class QueueMachine(RuleBasedStateMachine):
         worker, ack = rider
         self._call(replace(claim, worker=worker, ack=ack), then)
 
+    @rule(group=groups, message=messages, claim=claims, then=sendings)
+    def publish_and_claim(self, group: str, message: Pub, claim: Take, then: Send | None) -> None:
+        """Both, so that there is often a lease in hand."""
+        self.calls.append(replace(message, group=group))
+        self._call(claim, then)
+
     @rule(settlement=settlements, lease=st.sampled_from(WHICH), then=sendings)
     def settle(self, settlement: Done, lease: int, then: Send | None) -> None:
         """A settlement: of the newest lease (0), of an earlier one, or once more of one that is spent (-1)."""
         self._call(replace(settlement, lease=lease), then)
+
+    @rule(first=settlements, second=settlements, lease=st.sampled_from(WHICH), then=sendings)
+    def settle_two(self, first: Done, second: Done, lease: int, then: Send | None) -> None:
+        """The newest lease and another one, which may be the same."""
+        self.calls.append(first)
+        self._call(replace(second, lease=lease), then)
 
     def _call(self, plan: Plan, then: Send | None) -> None:
         self.calls.append(plan)

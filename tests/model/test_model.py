@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +32,7 @@ SEEN = {
     "ack": 30,
     "ack lost": 10,
 }
+# And the histories from fixed seeds.
 SEEN_AT_ALL = (
     "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",
     "extend lost", "dead", "dead lost", "give back", "give back lost",
@@ -58,8 +60,6 @@ def run(machine: type[QueueMachine], requests: int) -> None:
         )
     for what, least in SEEN.items():
         assert machine.counts[what] >= least * requests // 1000, f"{what}: {machine.counts[what]} in {requests}"
-    missing = [what for what in SEEN_AT_ALL if not machine.counts[what]]
-    assert requests < 2000 or not missing, f"never happened: {missing}"
 
 
 @pytest.mark.timeout(max(300, STEPS // 20))
@@ -75,6 +75,7 @@ def test_a_queue_with_a_name_beside_the_default_one_does_what_the_oracle_says() 
 @pytest.mark.timeout(max(300, STEPS // 20))
 @pytest.mark.parametrize("queue", [None, "orders"])
 def test_longer_histories_from_fixed_seeds(queue: str | None) -> None:
-    statements = Statements(queue)
-    for seed in range(max(1, STEPS // 4 // DRIVEN_EACH)):
-        drive(statements, queue, seed, DRIVEN_EACH)
+    statements, counts = Statements(queue), Counter[str]()
+    for seed in range(max(10, STEPS // 4 // DRIVEN_EACH)):
+        counts += drive(statements, queue, seed, DRIVEN_EACH)
+    assert not [what for what in SEEN_AT_ALL if counts[what] < 10], counts
