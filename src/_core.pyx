@@ -8,6 +8,7 @@ and reads no clock: what happens for each *request* is Python, in `rqfast.pipeli
 """
 
 cimport cython
+from libc.math cimport INFINITY
 
 from copy import copy as copy_error
 from types import GenericAlias

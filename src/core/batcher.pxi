@@ -129,19 +129,23 @@ cdef class Batcher:
         """Fill a batch for a free lane; None when there is nothing for it."""
         cdef Batch batch = Batch(lane)
         self.serial += 1
-        self._fill(batch, self.queues[lane], False)
-        if lane > 0 or self.lanes == 1 or (
-                self.shared.size() <= FEW and (batch.rows or self.claims.size())):
-            # Few publishes ride along with settlements and claims: one commit instead of two.
+        # What is left in the lane's own queue may stand before calls of its group that are still shared.
+        if self._fill(batch, self.queues[lane], False) and self._takes_shared(batch):
             self._fill(batch, self.shared, True)
         if lane == 0:
             self._fill_claims(batch)
         return batch if batch.rows else None
 
+    cdef bint _takes_shared(self, Batch batch):
+        # Few publishes ride along with settlements and claims: one commit instead of two.
+        return batch.lane > 0 or self.lanes == 1 or (
+            self.shared.size() <= FEW and (batch.rows > 0 or self.claims.size() > 0))
+
     cdef bint _is_full(self, Batch batch, Py_ssize_t size):
         return batch.rows >= self.max_rows or (batch.rows > 0 and batch.size + size > self.max_size)
 
-    cdef int _fill(self, Batch batch, Fifo queue, bint shared) except -1:
+    cdef bint _fill(self, Batch batch, Fifo queue, bint shared) except -1:
+        # Returns whether the queue was read to its end.
         cdef Py_ssize_t at = queue.head, end = len(queue.items), size
         cdef list kept = []
         cdef Call call
@@ -176,7 +180,7 @@ cdef class Batcher:
                 else:
                     kept.append(call)
         queue.cut(at, kept)
-        return 0
+        return at == end
 
     cdef bint _goes(self, Batch batch, Call call, Pin pin) except -1:
         # One by one the calls of a group take effect in the order in which they were made; a batch has a fixed
@@ -265,23 +269,29 @@ cdef class Batcher:
         return found
 
     cdef list _expired(self, Fifo queue, double now, bint shared):
-        # Calls stand in the order of their deadlines, but for a few that were moved: the front tells.
-        cdef list found = []
+        # Calls stand in the order of their deadlines, but for those of our own, which have none.
+        cdef list found = [], kept = []
         cdef Py_ssize_t at = queue.head, end = len(queue.items)
         cdef Call call
-        cdef Pin pin
         while at < end:
             call = <Call>queue.items[at]
             if call.deadline > now:
-                break
+                if call.deadline < INFINITY:
+                    break
+                kept.append(call)
+            else:
+                found.append(call)
+                self._forget(call, shared)
             at += 1
-            found.append(call)
-            if isinstance(call, Claim):
-                continue
-            group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
-            pin = <Pin>self.pins[group]
-            if shared:
-                pin.shared -= 1
-            self._unpin(group, pin)
-        queue.cut(at, [])
+        queue.cut(at, kept)
         return found
+
+    cdef int _forget(self, Call call, bint shared) except -1:
+        cdef Pin pin
+        if isinstance(call, Claim):
+            return 0
+        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        pin = <Pin>self.pins[group]
+        if shared:
+            pin.shared -= 1
+        return self._unpin(group, pin)
