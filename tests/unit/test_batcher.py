@@ -42,7 +42,7 @@ def test_a_large_call_that_waits_is_not_overtaken_by_a_small_one_of_its_group() 
     assert ids is not None
     # Both wait for their dedup ids, then the batch is full: the small one stays where no lane has it yet.
     ahead, large, small = publish("c", "x" * 500, dedup_id="1"), publish("g", "x" * 600, dedup_id="2"), publish("g")
-    for call in (ahead, large, publish("d", "x" * 920), small):
+    for call in (ahead, large, publish("d", "x" * 970), small):
         batcher.add(call)
     filler = batcher.take(1)
     assert filler is not None
