@@ -101,7 +101,7 @@ class Oracle:
     dead: dict[int, DeadLetter] = field(default_factory=dict)
     dedup: dict[str, Known] = field(default_factory=dict)
 
-    # -- questions ------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------
 
     def of(self, group: str) -> list[Message]:
         """The messages of a group, in claim order."""
@@ -143,7 +143,7 @@ class Oracle:
         others = (m for m in self.of(message.group) if m is not message)
         return not any(m.held_at(self.time) for m in others)
 
-    # -- one request: begin, acks, settlements, publishes, claims ----------------------------------------------
+    # -- one request: begin, acks, settlements, publishes, claims ----------------------------------
 
     def begin(self, now: float, *, claims: bool = False, defers: bool = False) -> None:
         """Time goes on, and never back; a new group's turn is just before that of the group served last."""
@@ -223,7 +223,7 @@ class Oracle:
             if self.groups[group].turn == NO_TURN:
                 self.groups[group].turn = self.new_turn
 
-    # -- what others do ---------------------------------------------------------------------------------------
+    # -- what others do ----------------------------------------------------------------------------
 
     def pause(self, group: str) -> None:
         """An operator holds a group back, whether it has messages or not."""

@@ -197,7 +197,7 @@ class World:
         lanes = [lane.name for client in self.clients.values() for lane in client.lanes]
         self._transaction([[statements.queue["lane_open"], orjson.dumps(lanes).decode(), 0.0]])
 
-    # -- the database -----------------------------------------------------------------------------------------
+    # -- the database ------------------------------------------------------------------------------
 
     def _transaction(self, program: Sequence[Row]) -> list[list[Row]]:
         slots = []
@@ -224,7 +224,7 @@ class World:
         """The `ready_at` of each group."""
         return {row[0]: row[1] for row in self.rows("group_id,ready_at", "groups", "1")}
 
-    # -- what clients do ----------------------------------------------------------------------------------------
+    # -- what clients do ---------------------------------------------------------------------------
 
     def request(
         self,
@@ -315,7 +315,7 @@ class World:
         assert told == refusal, f"a copy of a request on lane {lane.name} raised {told}"
         assert self.everything() == before, "a refused request changed something"
 
-    # -- plans become calls -------------------------------------------------------------------------------------
+    # -- plans become calls ------------------------------------------------------------------------
 
     def _call(self, plan: Plan) -> Call | None:
         """None: it names a lease that is not there."""
@@ -356,7 +356,7 @@ class World:
             self.spent = [*self.spent, lease][-SPENT:]
         return lease
 
-    # -- the same on the oracle -----------------------------------------------------------------------------------
+    # -- the same on the oracle --------------------------------------------------------------------
 
     def _compare(
         self, client: Client, lane: Lane, batch: Batch, slots: list[list[Row]], now: float, resolved_at: float
@@ -480,7 +480,7 @@ class World:
             self.counts["leases"] += found
             self.counts["empty claim"] += not found
 
-    # -- what others do --------------------------------------------------------------------------------------------
+    # -- what others do ----------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
         """Time passes."""
@@ -524,7 +524,7 @@ class World:
         )
         self.oracle.publish_plainly(group, str(self._events), priority)
 
-    # -- what holds after each step ---------------------------------------------------------------------------------
+    # -- what holds after each step ----------------------------------------------------------------
 
     def look(self, min_priority: int, ahead: float = 0.0, hints: dict[str, float] | None = None) -> None:
         """A look says what a claim would find at that time, and never too late when to look again."""

@@ -53,6 +53,17 @@ class RqliteOpening:
         await self._write(
             [queue["lane_open"], orjson.dumps(list(lanes)).decode(), self._clock.now()], [queue["lane_prune"]]
         )
+        await self.forget_statistics()
+
+    async def forget_statistics(self) -> None:
+        """Remove what the planner noted of the queue's tables: such notes make for plans that read them whole."""
+        opening = self._statements.opening
+        tables = orjson.dumps(upgrade.expected(self._statements)).decode()
+        if not (await self._read([opening["statistics_there"]]))[0][0][0]:
+            return
+        if (await self._read([opening["statistics_read"], tables]))[0][0][0]:
+            await self._write([opening["statistics_delete"], tables])
+            await self._write([opening["statistics_reload"]])
 
     async def _make(self) -> None:
         while upgrade.must_make(await self._registry(), self._queue, self._create):

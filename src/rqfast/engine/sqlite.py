@@ -62,6 +62,7 @@ class SqliteEngine:
         self._pid = 0
         self._lane = ""
         self._n = 0
+        self._forget_at = 0.0
 
     # -- opening ------------------------------------------------------------------------------------------
 
@@ -123,6 +124,16 @@ class SqliteEngine:
         upgrade.check_complete(self.statements, self.queue, (r[0] for r in objects), (r[0] for r in columns))
         self._start_clock()
         self._open_lane()
+        self._forget_statistics()
+
+    def _forget_statistics(self) -> None:
+        """Remove what the planner noted of the queue's tables: such notes make for plans that read them whole."""
+        self._forget_at = time.monotonic() + upgrade.HOUR
+        opening = self.statements.opening
+        tables = orjson.dumps(upgrade.expected(self.statements)).decode()
+        if self.read(opening["statistics_there"])[0][0] and self.read(opening["statistics_read"], tables)[0][0]:
+            self._transaction([[opening["statistics_delete"], tables]])
+            self._connection().execute(opening["statistics_reload"])
 
     def _registry(self) -> list[list[Any]]:
         opening = self.statements.opening
@@ -178,6 +189,7 @@ class SqliteEngine:
             StatementError, SchemaError: SQLite refused; nothing was applied.
         """
         db = self._connection()
+        self._forget_hourly()
         for attempt in (1, 2):
             number = self._n + 1
             program = batch.program(self._texts, self._lane, number, self.clock.now(), self._window, self._name)
@@ -195,6 +207,14 @@ class SqliteEngine:
         if not batch.check(slots, number):
             raise SchemaError("the lane's row vanished inside a transaction: the database is corrupt")
         return slots
+
+    def _forget_hourly(self) -> None:
+        if time.monotonic() < self._forget_at:
+            return
+        try:
+            self._forget_statistics()
+        except sqlite3.Error as error:
+            log.warning("%s: statistics could not be removed, claims may be slow: %s", self.path, error)
 
     def resolve(self, batch: Batch, slots: list[list[Any]]) -> Outcome:
         """Give each call of the batch its outcome."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle, give_back
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
+from ..sql.upgrade import HOUR
 from . import wake
 from .watch import Watch
 
@@ -43,7 +44,7 @@ class Gather:
         carriers: one for each lane; the first takes settlements and claims.
         open: connects, at the first call.
         resolve: gives the calls of a batch their outcomes (the engine knows decoder and clock).
-        unfilled: is told of claims that found nothing.
+        tend: is run once an hour beside the first request.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Gather:
         resolve: Callable[[Batch, list[list[Any]]], Outcome],
         unavailable: Callable[[str], Unavailable],
         timeout: float,
+        tend: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._batcher = batcher
         self._watch = watch
@@ -73,6 +75,8 @@ class Gather:
         self._sweeper: asyncio.TimerHandle | None = None
         self._tidy: int | None = None
         self._followers: set[asyncio.Task[None]] = set()
+        self._tend = tend
+        self._tend_at = time.monotonic() + HOUR
         self.closed = False
         self._ended = False
 
@@ -156,6 +160,9 @@ class Gather:
     # -- out ----------------------------------------------------------------------------------------------
 
     async def _carry(self, lane: int, batch: Batch) -> None:
+        if self._tend is not None and time.monotonic() > self._tend_at:
+            self._tend_at = time.monotonic() + HOUR
+            self._follow(self._tend_now(self._tend))
         if lane == 0:
             batch.tidy, self._tidy = self._tidy, None
         try:
@@ -181,6 +188,12 @@ class Gather:
         else:
             self._settle(batch, self._resolve(batch, rows))
         self._pump()
+
+    async def _tend_now(self, tend: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await tend()
+        except RqfastError as error:
+            log.warning("statistics could not be removed, claims may be slow until they are: %s", error)
 
     def _interrupted(self, lane: int) -> RqfastError:
         if self._carriers[lane].ambiguous:

@@ -38,3 +38,19 @@ SELECT unixepoch('subsec')
 -- one point, whatever their wall clocks say.
 -- Whoever is first in a boot sets it; ?3 is the anchor that a later one may replace.
 UPDATE {state} SET boot=?1, boot_t=?2 WHERE boot IS NOT ?1 OR boot_t=?3
+
+-- name: statistics_there
+-- rqlite runs PRAGMA optimize once a day.  What it notes of a queue that is nearly empty at that moment makes plans
+-- that read whole tables later, so notes on the queue's tables are removed: when opening, and once an hour.
+SELECT count(*) FROM sqlite_master WHERE type='table' AND name='sqlite_stat1'
+
+-- name: statistics_read
+-- ?1 a list of tables.
+SELECT count(*) FROM sqlite_stat1 WHERE tbl IN (SELECT value FROM json_each(?1))
+
+-- name: statistics_delete
+DELETE FROM sqlite_stat1 WHERE tbl IN (SELECT value FROM json_each(?1))
+
+-- name: statistics_reload
+-- Makes the connection that writes forget what it had read of them.
+ANALYZE sqlite_schema

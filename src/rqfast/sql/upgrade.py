@@ -10,6 +10,9 @@ from .statements import Statements
 
 SCHEMA_VERSION = 1
 
+# How often statistics on the queue's tables are looked for, in seconds.
+HOUR = 3600.0
+
 _COLUMNS = {
     "seq", "group_id", "event", "locked_by", "lock_expiry", "rank", "due", "attempts", "headers", "published_at",
     "last_claimed_at", "priority", "ready_at", "turn", "paused",

@@ -121,6 +121,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             resolve=self._resolve,
             unavailable=self._engine.unavailable,
             timeout=self._timeout,
+            tend=self._tend,
         )
         self._waiting = Waiting(self._gather, watch, self._look, self._clock.now, key)
 
@@ -154,10 +155,16 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"
 
     async def _open(self) -> Sequence[LaneCarrier]:
-        deadline = asyncio.get_running_loop().time() + self._patience
         if not self._engine.is_open:
             self._engine.open()
-        opening = RqliteOpening(
+        await self._opening(self._patience).run([lane.name for lane in self._lanes])
+        for lane in self._lanes:
+            lane.registered()
+        return [LaneCarrier(lane) for lane in self._lanes]
+
+    def _opening(self, patience: float) -> RqliteOpening:
+        deadline = asyncio.get_running_loop().time() + patience
+        return RqliteOpening(
             self._engine,
             self._statements,
             self._options.queue,
@@ -165,10 +172,9 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             clock=self._clock,
             deadline=lambda: deadline,
         )
-        await opening.run([lane.name for lane in self._lanes])
-        for lane in self._lanes:
-            lane.registered()
-        return [LaneCarrier(lane) for lane in self._lanes]
+
+    async def _tend(self) -> None:
+        await self._opening(self._timeout).forget_statistics()
 
     def _resolve(self, batch: Batch, rows: list[list[Any]]) -> Outcome:
         outcome = batch.resolve(rows, self._clock.now(), self._options.decoder, self._clock.now)
