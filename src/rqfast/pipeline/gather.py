@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from copy import copy
 from typing import Any, Protocol
 
 from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle, give_back
@@ -282,7 +283,7 @@ class Gather:
     def _reject(self, calls: Sequence[Call], error: RqfastError) -> None:
         for call in calls:
             waits = call.then if isinstance(call, Settle) and call.then is not None else call
-            waits.reject(error)
+            waits.reject(copy(error))
 
     # -- the end ------------------------------------------------------------------------------------------
 

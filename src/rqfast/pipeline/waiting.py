@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from copy import copy
 from typing import Any
 
 from .._core import Claim
@@ -12,6 +14,8 @@ from ..errors import Closed, RqfastError
 from . import wake
 from .gather import Gather
 from .watch import Watch
+
+log = logging.getLogger("rqfast")
 
 Look = Callable[[list[int]], Awaitable[list[tuple[bool, float | None]]]]
 
@@ -93,6 +97,12 @@ class Waiting:
                     await self._look_once()
                 except RqfastError as error:
                     self._fail(error)
+                except Exception as error:
+                    # A fault of ours or of a library: the callers must not wait for ever.
+                    log.exception("a look for work failed in an unexpected way")
+                    wrapped = RqfastError(f"this claim failed in an unexpected way, nothing was claimed: {error!r}")
+                    wrapped.__cause__ = error
+                    self._fail(wrapped)
                 if self._claims and all(call.looked for call in self._claims):
                     await self._rest()
         finally:
@@ -139,7 +149,7 @@ class Waiting:
     def _fail(self, error: RqfastError) -> None:
         claims, self._claims = self._claims, []
         for call in claims:
-            call.reject(error)
+            call.reject(copy(error))
 
     async def close(self) -> None:
         """End the waiting claims with `Closed`."""
