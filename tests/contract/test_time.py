@@ -3,6 +3,9 @@
 import threading
 from typing import Any
 
+import pytest
+
+from rqfast import RqfastError
 from tests.contract.processes import remotes
 from tests.contract.views import Clock, Lease, Queue, View
 
@@ -302,3 +305,22 @@ def test_a_shorter_delay_brings_the_group_forward(q: Queue, clock: Clock) -> Non
     assert work_off(view) == ["in 5"]
     clock.advance(600)
     assert work_off(view) == ["in 600"]
+
+
+def test_a_clock_that_raises_fails_the_call_and_nothing_else(q: Queue, clock: Clock) -> None:
+    """A fault nobody foresaw: the callers are told, nobody hangs, and the next call works."""
+    broken = False
+
+    def source() -> float:
+        return 1 / 0 if broken else clock()
+
+    view = q.open(clock=source)
+    view.publish("g", 1)
+    broken = True
+    with pytest.raises((ZeroDivisionError, RqfastError)):
+        view.publish("g", 2)
+    with pytest.raises((ZeroDivisionError, RqfastError)):
+        view.claim("w")
+    broken = False
+    view.publish("g", 3)
+    assert work_off(view) == [1, 3]
