@@ -161,7 +161,7 @@ cdef class Batch:
             self.others.append(call)
         self.settled.add(call.lease.seq)
         self.rows += 1
-        self.size += len(call.lease.group_id) + len(call.lease.token) + 24
+        self.size += call._size()
         return 0
 
     cdef int add_publish(self, Publish call) except -1:
@@ -365,8 +365,10 @@ cdef class Batch:
             raise GarbledReply("the lane's row is not what it should be")
         if row[0] != n:
             return False
-        if self.pubs and type(row[1]) is not int:
+        if self.pubs and (type(row[1]) is not int or not 0 <= row[1] < (1 << 63) - len(self.pubs)):
             raise GarbledReply("no base for the seqs")
+        if row[5] is not None and (type(row[5]) is not int or not -1 <= row[5] < 1000):
+            raise GarbledReply("an impossible hint")
         _positions(row[2], len(self.acks))
         _positions(row[3], len(self.others))
         for block in self.blocks:

@@ -158,7 +158,7 @@ cdef class Batcher:
                 size = (<Publish>call).size
             else:
                 group = (<Settle>call).lease.group_id
-                size = 0
+                size = (<Settle>call)._size()
             if self._is_full(batch, size):
                 break
             pin = <Pin>self.pins[group]

@@ -124,6 +124,10 @@ cdef class Settle(Call):
         """The error that tells the caller that its lease was lost."""
         return LeaseLost(self.lease.seq, self.lease.group_id, _DOING[self.op])
 
+    cdef Py_ssize_t _size(self):
+        size = len(self.lease.group_id) + len(self.lease.token) + 24
+        return size + len(<str>self.argument) if type(self.argument) is str else size
+
     cdef str _token(self):
         # What marks a parked message is no token.
         return "" if self.lease.token == "__parked__" else self.lease.token

@@ -133,6 +133,8 @@ cdef class Lease:
         if self._decoded:
             import copy as copy_module
             copy._event = copy_module.deepcopy(self._event, memo)
+        if type(self._headers) is dict:
+            copy._headers = dict(self._headers)
         return copy
 
     def __replace__(self, **changes):

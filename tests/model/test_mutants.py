@@ -131,7 +131,7 @@ NEW: dict[str, list[Edit]] = {
     ],
     "a lease given back costs an attempt": [Edit("settle_apply", "attempts-1", "attempts")],
     "parking does not hold the group back": [
-        Edit("settle_apply", "CASE j.value->>3 WHEN 2 THEN '__parked__' WHEN 4", "CASE j.value->>3 WHEN 4"),
+        Edit("settle_apply", "CASE o WHEN 2 THEN '__parked__' WHEN 4", "CASE o WHEN 4"),
     ],
     "deferring keeps the place": [Edit("settle_apply", "WHEN 3 THEN", "WHEN 7 THEN")],
     "a claim leaves the turn as it was": [
@@ -185,7 +185,9 @@ NEW: dict[str, list[Edit]] = {
     "a look sees groups that are held back": [
         Edit("look_high", "AND l.lock_expiry>=", "AND l.lock_expiry>=9e15+"),
     ],
-    "a look of a min_priority misses the highest": [Edit("look_high", "g.priority>0", "g.priority>0 AND g.priority<4")],
+    "a look of a min_priority misses the highest": [
+        Edit("look_high", "g.priority<>0", "g.priority<>0 AND g.priority<4")
+    ],
     "a look says too late when to look again": [Edit("look", "SELECT min(ready_at)", "SELECT max(ready_at)")],
 }
 MUTANTS = OLD | NEW

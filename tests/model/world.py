@@ -377,7 +377,7 @@ class World:
             self._compare_block(block, rows, _token(client, lane, place, block))
         self._check_hint(request, batch.tidy, slots[-1][0][5])
         outcome = batch.resolve(slots, resolved_at, orjson.loads, lambda: resolved_at)
-        assert outcome.t == lane.at
+        assert outcome.t == self.oracle.time
         self._check_settled(request, accepted, outcome)
         assert [call.future.value for call in request.news] == seqs, f"seqs told: {seqs} are right"
         self._hand_over(client, request, reads, outcome)

@@ -217,7 +217,6 @@ def test_a_deep_copy_shares_no_event() -> None:
     assert lease.event == {"secret": [1]}
 
 
-@pytest.mark.xfail(reason="a deep copy shares the headers that were looked at", strict=False)
 def test_a_deep_copy_shares_no_headers() -> None:
     lease = claimed()
     assert lease.headers
@@ -390,7 +389,7 @@ def test_rows_of_any_shape_are_garbled_or_an_answer(data: st.DataObject) -> None
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        pytest.param(1, 1 << 63, marks=pytest.mark.xfail(reason="check lets it through", strict=False), id="base"),
+        pytest.param(1, 1 << 63, id="base"),
         (2, "[7]"),
         (2, None),
         (2, 3),

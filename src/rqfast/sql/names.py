@@ -44,4 +44,6 @@ def table_names(queue: str | None) -> dict[str, str]:
     names = {name: prefix + name for name in (*TABLES, *INDEXES, *VIEWS)}
     if queue is None:
         names["messages"], names["groups"] = "messages", "groups"
+    # The index of the primary key, which SQLite names itself.
+    names["g_key"] = f"sqlite_autoindex_{names['groups']}_1"
     return names

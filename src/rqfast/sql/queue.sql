@@ -37,7 +37,7 @@ m.seq=j.value->>0 AND m.locked_by=j.value->>1 AND m.group_id=j.value->>2
 -- fragment: work_hint
 -- The highest priority among groups marked claimable, -1 when there is none.  Exact enough to decide whether
 -- the next claim is sent at once or looks first.
-coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 ORDER BY g.priority DESC LIMIT 1),
+coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 ORDER BY g.priority DESC LIMIT 1),
 (SELECT 0 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 LIMIT 1),-1)
 
 -- name: lane_open
@@ -61,11 +61,11 @@ UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2
 
 -- name: outcome
 -- What cannot be asked again: the base of the seqs, the settlements that were lost; and the time and the hint.
-SELECT n,base,lost_a,lost_n,at,{work_hint} FROM {lane} WHERE lane=?1
+SELECT n,base,lost_a,lost_n,{t},{work_hint} FROM {lane} WHERE lane=?1
 
 -- name: outcome_published
 -- The same for a request that only published: no hint.
-SELECT n,base,lost_a,lost_n,at,NULL FROM {lane} WHERE lane=?1
+SELECT n,base,lost_a,lost_n,{t},NULL FROM {lane} WHERE lane=?1
 
 -- name: publish_base
 -- The seqs of this request are base+1+position: told again after a lost reply, equal on every node.
@@ -106,7 +106,7 @@ SELECT key, (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5) FROM json_each(?1
 -- name: wake_due
 -- Groups whose lease, parking or delay has ended are claimable again.  Bounded: 100,000 that end together must
 -- not stall one commit.
-UPDATE {groups} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
+UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
 
 -- name: adopt_groups
 -- Groups made by publishers of the plain transport have no turn: they get that of a new group.
@@ -142,12 +142,12 @@ SELECT turn, r, h FROM {high} WHERE priority={x}
 
 -- name: claim_stamp
 -- The groups just served: their turn is now, and they are out of the claimable index until the lease ends.
-UPDATE {groups} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM {state}) WHERE group_id IN (SELECT group_id FROM {messages} INDEXED BY {m_tok} WHERE locked_by=?1)
+UPDATE {groups} INDEXED BY {g_key} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM {state}) WHERE group_id IN (SELECT group_id FROM {messages} INDEXED BY {m_tok} WHERE locked_by=?1)
 
 -- name: claim_read
 -- What token ?1 holds; no RETURNING, so that it can be read again after a lost reply.
 SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,g.priority,g.turn
-FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
+FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
 
 -- fragment: look_at
 -- What a look knows of time: a client's estimate, or what the database has seen.
@@ -166,7 +166,7 @@ OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.r
 
 -- name: look_high
 -- For priorities of 1 and more: found by index behind any number of others.
-{look_through(INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0)}
+{look_through(INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0)}
 
 -- name: tidy
 -- Groups that stand among the claimable ones but are held back leave that index, some at a time; sent after a
@@ -175,15 +175,15 @@ UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {gro
 
 -- name: tidy_high
 -- The same after a claim with min_priority ?1.
-UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority>0 AND g.priority>=?1 ORDER BY g.priority,g.turn,g.rowid LIMIT 2000)
+UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 AND g.priority>=?1 ORDER BY g.priority,g.turn,g.rowid LIMIT 2000)
 
 -- name: ack_verdict
 -- ?1 [[seq,token,group],..], ?2 lane: the positions that were lost, decided once and obeyed by all that follows.
 UPDATE {lane} SET lost_a=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})) WHERE lane=?2
 
 -- name: ack_delete
--- ?3 and ?4 bound the seqs of the list: the plan stays a search whatever statistics say.
-DELETE FROM {messages} WHERE seq IN (SELECT value->>0 FROM json_each(?1) WHERE key NOT IN (SELECT value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2)))) AND seq BETWEEN ?3 AND ?4
+-- By token first, so that the plan stays a search whatever statistics say; ?3 and ?4 bound the seqs of the list.
+DELETE FROM {messages} INDEXED BY {m_tok} WHERE locked_by IN (SELECT value->>1 FROM json_each(?1)) AND seq IN (SELECT value->>0 FROM json_each(?1) WHERE key NOT IN (SELECT value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2)))) AND seq BETWEEN ?3 AND ?4
 
 -- fragment: lost_n
 (SELECT value FROM json_each((SELECT lost_n FROM {lane} WHERE lane=?2)))
@@ -202,21 +202,23 @@ FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value-
 
 -- name: dead_delete
 -- They leave the queue in the same transaction.
-DELETE FROM {messages} WHERE seq IN (SELECT value->>0 FROM json_each(?1) WHERE value->>3=5 AND key NOT IN {lost_n}) AND seq BETWEEN ?3 AND ?4
+DELETE FROM {messages} INDEXED BY {m_tok} WHERE locked_by IN (SELECT value->>1 FROM json_each(?1)) AND seq IN (SELECT value->>0 FROM json_each(?1) WHERE value->>3=5 AND key NOT IN {lost_n}) AND seq BETWEEN ?3 AND ?4
 
 -- name: settle_apply
+-- The list is materialized (that is what its LIMIT is for), then each message is looked up by its seq.
 -- Parking keeps the place and blocks the group, deferring gives a later due time, giving back unworked takes
 -- the attempt back.
-UPDATE {messages} SET locked_by=CASE j.value->>3 WHEN 2 THEN '__parked__' WHEN 4 THEN {messages}.locked_by END,
-lock_expiry=CASE j.value->>3 WHEN 2 THEN {t}+(j.value->>4) WHEN 4 THEN {t}+(j.value->>4) ELSE 0 END,
-due=CASE j.value->>3 WHEN 3 THEN {t}+(j.value->>4) ELSE due END,
-attempts=CASE j.value->>3 WHEN 6 THEN attempts-1 ELSE attempts END
-FROM json_each(?1) j WHERE {messages}.seq=j.value->>0 AND j.value->>3<>5 AND j.key NOT IN {lost_n} AND {messages}.seq BETWEEN ?3 AND ?4
+UPDATE {messages} SET locked_by=CASE o WHEN 2 THEN '__parked__' WHEN 4 THEN {messages}.locked_by END,
+lock_expiry=CASE WHEN o IN (2,4) THEN {t}+a ELSE 0 END,
+due=CASE o WHEN 3 THEN {t}+a ELSE due END,
+attempts=CASE o WHEN 6 THEN attempts-1 ELSE attempts END
+FROM (SELECT j.value->>0 AS s, j.value->>3 AS o, j.value->>4 AS a FROM json_each(?1) j WHERE j.value->>3<>5 AND j.key NOT IN {lost_n} ORDER BY j.key LIMIT 1000000) c
+WHERE {messages}.seq=c.s AND {messages}.seq BETWEEN ?3 AND ?4
 
 -- name: groups_drain
 -- ?1 [[group,..],..]: a group row lives as long as the group has a message or is paused.
-DELETE FROM {groups} WHERE group_id IN (SELECT value->>0 FROM json_each(?1)) AND paused=0 AND NOT EXISTS (SELECT 1 FROM {messages} m INDEXED BY {m_head} WHERE m.group_id={groups}.group_id)
+DELETE FROM {groups} INDEXED BY {g_key} WHERE group_id IN (SELECT value->>0 FROM json_each(?1)) AND paused=0 AND NOT EXISTS (SELECT 1 FROM {messages} m INDEXED BY {m_head} WHERE m.group_id={groups}.group_id)
 
 -- name: groups_ready
 -- ?1 [[group,..],..]: says anew when each of these groups can be claimed.
-UPDATE {groups} SET ready_at={ready_at} WHERE group_id IN (SELECT value->>0 FROM json_each(?1))
+UPDATE {groups} INDEXED BY {g_key} SET ready_at={ready_at} WHERE group_id IN (SELECT value->>0 FROM json_each(?1))

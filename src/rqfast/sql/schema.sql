@@ -58,7 +58,7 @@ CREATE INDEX {g_ready} ON {groups}(turn) WHERE ready_at=0
 
 -- name: g_pri
 -- The same for groups of priority 1 to 4.
-CREATE INDEX {g_pri} ON {groups}(priority,turn) WHERE ready_at=0 AND priority>0
+CREATE INDEX {g_pri} ON {groups}(priority,turn) WHERE ready_at=0 AND priority<>0
 
 -- name: g_due
 -- Groups held back, by when that ends.
@@ -92,7 +92,7 @@ WHERE g.ready_at=0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({
 -- name: high
 -- The same for groups of priority 1 to 4.
 CREATE VIEW {high} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_pri}
-WHERE g.ready_at=0 AND g.priority>0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
+WHERE g.ready_at=0 AND g.priority<>0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
 
 -- name: old_groups
 -- A database of the plain transport may hold messages whose group has no row.
