@@ -1,0 +1,45 @@
+"""SQLite under asyncio: the loop goes on while the database works or is locked."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from rqfast import connect_async
+
+
+def test_the_loop_goes_on_while_another_program_holds_the_file(tmp_path: Path) -> None:
+    """The lock is released by the same loop: were it blocked, the publish would end as Unavailable."""
+    path = tmp_path / "queue.db"
+
+    async def script() -> list[int]:
+        async with connect_async(path, busy_timeout=20) as transport:
+            other = sqlite3.connect(path, isolation_level=None)
+            other.execute("BEGIN IMMEDIATE")
+            publishes = [transport.publish("g", n) for n in range(3)]
+            for _ in range(5):
+                await asyncio.sleep(0.01)
+                assert not any(publish.done() for publish in publishes)
+            other.execute("COMMIT")
+            other.close()
+            async with asyncio.timeout(30):
+                return await asyncio.gather(*publishes)
+
+    seqs = asyncio.run(script())
+    assert seqs == sorted(seqs)
+    assert len(seqs) == 3
+
+
+def test_a_claim_waits_while_the_loop_goes_on(tmp_path: Path) -> None:
+    async def script() -> int:
+        async with connect_async(tmp_path / "queue.db") as transport:
+            claim = transport.claim(wait=None)
+            await asyncio.sleep(0.05)
+            assert not claim.done()
+            seq = await transport.publish("g", 1)
+            async with asyncio.timeout(30):
+                lease = await claim
+            assert lease is not None
+            assert lease.seq == seq
+            return seq
+
+    assert asyncio.run(script()) == 1
