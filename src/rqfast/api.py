@@ -59,6 +59,9 @@ class Transport(Protocol[T]):
     def publish_many(self, iterable: Iterable[Item]) -> array[int]:
         """Publish messages in order, through bounded batches, and return their seqs (array of 'q').
 
+        The order holds in each group, and so seqs rise in each group; on rqlite the batches of different groups
+        travel side by side, so seqs of different groups need not rise with the items.
+
         Args:
             iterable: `Message`s, or tuples of their first two or three fields.
 
@@ -193,7 +196,10 @@ class AsyncTransport(Protocol[T]):
         wait: Seconds | None = 0,
         ack: Lease[Any] | None = None,
     ) -> Future[Lease[T] | None]:
-        """As `Transport.claim`.  Cancelled, also after the result had come, it gives its message back."""
+        """As `Transport.claim`.  Cancelled, also after the result had come, it gives its message back.
+
+        (Behind `asyncio.shield`, which takes the result itself, a cancelled caller's message waits for its lease.)
+        """
 
     def claim_many(
         self,

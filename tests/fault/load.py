@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import rqfast
 from tests.cluster import wait_until
 from tests.contract.views import View
 
@@ -107,12 +106,3 @@ class Load:
             view.ack(lease)
             with self._lock:
                 self.acked.append(event)
-
-
-def is_gone(view: View, lease: rqfast.Lease[Any]) -> bool:
-    """Whether this lease was settled before."""
-    try:
-        view.ack(lease)
-    except rqfast.LeaseLost:
-        return True
-    return False
