@@ -139,6 +139,14 @@ cdef class Batch:
                 if not call._gone():
                     call._fail(_copy(error))
 
+    def all_expired(self, double now):
+        """Whether no caller is left whose deadline is still to come."""
+        cdef Call call
+        for call in self.calls():
+            if call.deadline > now and (call.future is not None or call.many is not None) and not call._gone():
+                return False
+        return True
+
     def expire(self, double now, error):
         """Give the error to the callers whose deadline has passed; returns whether any caller is left."""
         cdef Call call

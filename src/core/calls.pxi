@@ -44,6 +44,7 @@ cdef class Call:
     cdef public double deadline
     cdef Many many
     cdef Py_ssize_t pos
+    cdef bint told
 
     def part_of(self, Many many, Py_ssize_t pos):
         """Report to place `pos` of `many` instead of to a future."""
@@ -65,19 +66,23 @@ cdef class Call:
 
     cdef bint _gone(self) except -1:
         if self.many is not None:
-            return self.many.future.done()
+            return self.told or self.many.future.done()
         return self.future is not None and self.future.done()
 
     cdef int _succeed(self, object value) except -1:
         if self.many is not None:
-            self.many.put(self.pos, value)
+            if not self.told:
+                self.told = True
+                self.many.put(self.pos, value)
         elif self.future is not None and not self.future.done():
             self.future.set_result(value)
         return 0
 
     cdef int _fail(self, object error) except -1:
         if self.many is not None:
-            self.many.put(self.pos, error)
+            if not self.told:
+                self.told = True
+                self.many.put(self.pos, error)
         elif self.future is not None and not self.future.done():
             self.future.set_exception(error)
         return 0

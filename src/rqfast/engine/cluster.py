@@ -121,8 +121,8 @@ def _host(scheme: str, host: str) -> str:
     try:
         port: Any = parts.port
     except ValueError:
-        raise ValueError(f"{host!r} has no valid port") from None
+        raise ValueError("a host has no valid port (is the @ after user and password missing?)") from None
     if not parts.hostname or any(c.isspace() for c in host):
-        raise ValueError(f"{host!r} is no host and port")
+        raise ValueError("what stands there is no host and port")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{scheme}://{name}:{port or 4001}"

@@ -249,8 +249,8 @@ class SqliteEngine:
         if db is None:
             db = self._connection()
         slots = []
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")
             for statement in program:
                 rows = db.execute(statement[0], statement[1:]).fetchall()
                 slots.append([list(row) for row in rows])

@@ -168,9 +168,12 @@ class Gather:
             batch.tidy, self._tidy = self._tidy, None
         try:
             rows = await self._carriers[lane].send(batch)
+            if rows is None:
+                batch.reject(self._unavailable("it was given up"))
+            else:
+                self._settle(batch, self._resolve(batch, rows))
         except RqfastError as error:
             batch.reject(error)
-            rows = None
         except asyncio.CancelledError:
             batch.reject(self._interrupted(lane))
             raise
@@ -180,14 +183,9 @@ class Gather:
             wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
             wrapped.__cause__ = error
             batch.reject(wrapped)
-            rows = None
         finally:
             self._batcher.finish(batch)
             del self._in_flight[lane]
-        if rows is None:
-            batch.reject(self._unavailable("it was given up"))
-        else:
-            self._settle(batch, self._resolve(batch, rows))
         self._pump()
 
     async def _tend_now(self, tend: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -225,13 +223,19 @@ class Gather:
 
     async def _refuse(self, calls: list[Any], leases: list[Any]) -> None:
         """Claims whose `ack=` was lost: the callers are told when nothing is claimed for them any more."""
-        await self.return_leases(leases)
-        for call in calls:
-            call.reject(call.tied.lost())
+        try:
+            await self.return_leases(leases)
+        finally:
+            for call in calls:
+                call.reject(call.tied.lost())
 
     async def _extend_first(self, call: Any, leases: list[Any]) -> None:
         """A resend let these leases run down: they get their full time before the caller gets them."""
-        kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases])
+        try:
+            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases])
+        except BaseException:
+            call.reject(Closed("this transport was closed while a claim was in flight"))
+            raise
         good = [lease for lease, ok in zip(leases, kept, strict=True) if ok]
         if call.gone:
             for lease in good:
@@ -266,14 +270,17 @@ class Gather:
             self._reject(expired, self._unavailable(f"it waited {self.timeout:g} s in line"))
         for lane, (batch, _task) in self._in_flight.items():
             carrier = self._carriers[lane]
-            if not batch.expire(now, self._late(carrier)):
+            over = batch.all_expired(now)
+            # A request that goes on for others may still be applied: nobody in it can be told that it was not.
+            batch.expire(now, self._late(carrier.ambiguous or not over))
+            if over:
                 carrier.abandon()
         if self._in_flight or self._batcher.waiting():
             assert self._loop is not None
             self._sweeper = self._loop.call_later(SWEEP, self._sweep)
 
-    def _late(self, carrier: Carrier) -> RqfastError:
-        if not carrier.ambiguous:
+    def _late(self, ambiguous: bool) -> RqfastError:
+        if not ambiguous:
             return self._unavailable(f"{self.timeout:g} s passed")
         return OutcomeUnknown(
             f"{self.timeout:g} s passed and it cannot be told whether this call took effect: publish again with the "

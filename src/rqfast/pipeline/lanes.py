@@ -12,7 +12,7 @@ from ..engine.rqlite import CERTAIN_READ, EXECUTE, WRITE, RqliteEngine
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, OutcomeUnknown, RqfastError
 from ..sql import Statements
-from .retry import UNANSWERED, Progress, Step, next_step
+from .retry import MOST_COPIES, UNANSWERED, Progress, Step, next_step
 
 Rows = list[list[Any]]
 
@@ -61,6 +61,7 @@ class Lane:
     def abandon(self) -> None:
         """No caller waits for the request any more."""
         self.progress.abandoned = True
+        self.progress.again_at = 0.0
 
     async def send(self, batch: Batch) -> Rows | None:
         """Send a batch until it is known what became of it; None: it was never applied, and nobody waits.
@@ -74,7 +75,7 @@ class Lane:
             return await self._send_number(batch)
         except Exception as error:
             self.renew()
-            if self.progress.unsure and isinstance(error, RqfastError):
+            if self.progress.ambiguous and isinstance(error, RqfastError):
                 raise OutcomeUnknown(
                     f"a first copy of this call got no answer, a second was refused: {error}"
                 ) from error
@@ -159,6 +160,9 @@ class Lane:
             if self.progress.abandoned and not self.progress.ambiguous:
                 return None
             node = await self._engine.leader()
+            if self.progress.abandoned and not self.progress.ambiguous:
+                # Abandoned meanwhile: its callers were told that nothing was applied.
+                return None
             if node is not None:
                 return node
             await self._rest()
@@ -179,7 +183,7 @@ class Lane:
             name=f"rqfast: request {number}",
         )
         copies[copy] = node
-        self.progress.open += 1
+        self.progress.sent(asyncio.get_running_loop().time())
 
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
@@ -200,13 +204,18 @@ class Lane:
                 return step, result
 
     async def _send_elsewhere(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> None:
-        asked = set(copies.values())
-        leader = await self._engine.find_leader(next(reversed(copies.values())))
-        if leader is not None and (leader not in asked or self._engine.cluster.forwards):
-            if len(copies) < 8:
-                self._send_copy(batch, number, leader, copies)
-        elif self.progress.abandoned and len(copies) < 2:
-            self._send_copy(batch, number, next(iter(asked)), copies)
+        last = next(reversed(copies.values()))
+        leader = await self._engine.find_leader(last)
+        elsewhere = leader is not None and leader not in copies.values()
+        # A reply may have been swallowed by something on the way: silence is no reason not to send again.
+        if elsewhere or asyncio.get_running_loop().time() >= self.progress.again_at:
+            self._send_copy(batch, number, leader or last, copies)
+        if len(copies) > MOST_COPIES:
+            oldest = next(iter(copies))
+            del copies[oldest]
+            oldest.cancel()
+            self.progress.open -= 1
+            self.progress.unsure = True
 
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ..engine.outcome import Kind, Result
 
 UNANSWERED = 0.5
+FIRST_PATIENCE, LONGEST_PATIENCE = 2.0, 8.0
+MOST_COPIES = 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
@@ -39,11 +41,19 @@ class Progress:
     abandoned: bool = False
     pause: float = FIRST_PAUSE
     text: str = "no node knows a leader"
+    patience: float = FIRST_PATIENCE
+    again_at: float = 0.0
 
     @property
     def ambiguous(self) -> bool:
         """Whether the request may have taken effect."""
         return self.unsure or self.open > 0
+
+    def sent(self, now: float) -> None:
+        """A copy has left; the next one to the same node, should it stay silent, waits longer."""
+        self.open += 1
+        self.again_at = now + self.patience
+        self.patience = min(self.patience * 2, LONGEST_PATIENCE)
 
     def next_pause(self) -> float:
         """How long to rest before the next copy, longer each time."""

@@ -193,6 +193,9 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
                 self._thread.loop.call_soon_threadsafe(self._take_posted)
             except RuntimeError:
                 raise Closed("this transport was closed") from None
+            except BaseException:
+                self._post_is_due = False
+                raise
 
     def _take_posted(self) -> None:
         self._post_is_due = False

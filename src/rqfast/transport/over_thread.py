@@ -22,16 +22,19 @@ from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
 class ThreadCarrier:
     """Takes batches to the engine's own thread."""
 
-    ambiguous = False
-
     def __init__(self, engine: SqliteEngine, thread: ThreadPoolExecutor) -> None:
         self._engine = engine
         self._thread = thread
+        self.ambiguous = False
 
     async def send(self, batch: Batch) -> list[list[Any]] | None:
         """Run a batch as one transaction; it cannot be interrupted half-way."""
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._engine.run, batch)
-        return await asyncio.shield(running)
+        # A transaction that a thread has begun cannot be called back: until it ends, it may take effect.
+        self.ambiguous = True
+        rows = await asyncio.shield(running)
+        self.ambiguous = False
+        return rows
 
     def abandon(self) -> None:
         """A transaction ends by itself, within `busy_timeout`."""
