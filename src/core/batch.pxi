@@ -87,6 +87,8 @@ cdef class Batch:
     cdef dict pub_groups
     cdef bint full
     cdef public object tidy
+    cdef readonly long long number
+    cdef readonly Outcome outcome
     cdef list program_
     cdef list names_
     cdef Py_ssize_t dedup_slot
@@ -226,6 +228,7 @@ cdef class Batch:
         """
         if self.program_ is None:
             self._make_program(texts, lane, n, window, name)
+            self.number = n
         self.program_[0][3] = now
         self.program_[1][1] = now
         return self.program_
@@ -343,6 +346,7 @@ cdef class Batch:
     def forget_program(self):
         """Let the next `program` be made anew, for another lane or number; only when nothing was applied."""
         self.program_ = None
+        self.number = 0
         self.dedup_slot = -1
 
     def reread(self, Texts texts not None, str lane not None):
@@ -401,6 +405,7 @@ cdef class Batch:
             self._resolve_publishes(row[1], slots[self.dedup_slot] if self.dedup_slot >= 0 else [])
         for block in self.blocks:
             self._resolve_block(block, slots[(<Block>block).slot], outcome, max(now, outcome.t), decode, clock)
+        self.outcome = outcome
         return outcome
 
     cdef int _resolve_acks(self, set lost) except -1:

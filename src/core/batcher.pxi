@@ -76,6 +76,7 @@ cdef class Batcher:
     cdef Fifo shared
     cdef Fifo claims
     cdef set dedup_ids
+    cdef list taken
     cdef long long serial
 
     def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
@@ -87,6 +88,7 @@ cdef class Batcher:
         self.shared = Fifo()
         self.claims = Fifo()
         self.dedup_ids = set()
+        self.taken = [None] * lanes
 
     def waiting(self):
         """How many calls wait here."""
@@ -134,7 +136,27 @@ cdef class Batcher:
             self._fill(batch, self.shared, True)
         if lane == 0:
             self._fill_claims(batch)
-        return batch if batch.rows else None
+        if not batch.rows:
+            return None
+        self.taken[lane] = batch
+        return batch
+
+    def unfinished(self, int lane):
+        """The batch that was taken last for `lane`, as long as it is neither finished nor put back."""
+        return self.taken[lane]
+
+    def put_back(self, Batch batch not None):
+        """The batch was not applied: its calls stand again before all that came later, still in its lane."""
+        cdef Fifo queue = self.queues[batch.lane]
+        cdef Block block
+        cdef Claim claim
+        queue.items = batch.acks + batch.others + batch.pubs + queue.items[queue.head:]
+        queue.head = 0
+        claims = [claim for block in batch.blocks for claim in block.claims if claim.tied is None]
+        self.claims.items = claims + self.claims.items[self.claims.head:]
+        self.claims.head = 0
+        self.dedup_ids -= batch.dedup_ids
+        self.taken[batch.lane] = None
 
     cdef bint _takes_shared(self, Batch batch):
         # Few publishes ride along with settlements and claims: one commit instead of two.
@@ -240,6 +262,8 @@ cdef class Batcher:
         for call in batch.pubs:
             self._unpin((<Publish>call).group, None)
         self.dedup_ids -= batch.dedup_ids
+        if self.taken[batch.lane] is batch:
+            self.taken[batch.lane] = None
 
     cdef int _unpin(self, str group, Pin pin) except -1:
         if pin is None:

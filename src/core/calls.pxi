@@ -13,6 +13,47 @@ ACK, NACK, PARK, DEFER, EXTEND, DEAD, GIVE_BACK = range(7)
 cdef tuple _DOING = ("ack", "nack", "nack", "defer", "extend", "dead-letter", "give back")
 
 
+cdef class Slot:
+    """Where a thread's outcome is put: a future without a loop.
+
+    In the core, because a batch that gives its callers their outcomes must not be interrupted half-way by a signal.
+    """
+
+    cdef bint _done
+    cdef readonly object value
+    cdef readonly object error
+
+    def done(self):
+        """Whether the outcome is there, or nobody wants it."""
+        return self._done
+
+    def set_result(self, value):
+        """The call took effect."""
+        self.value = value
+        self._done = True
+
+    def set_exception(self, error):
+        """It did not."""
+        self.error = error
+        self._done = True
+
+    def abandon(self):
+        """Nobody waits any more."""
+        self._done = True
+
+    def leases(self):
+        """What a claim put here (list)."""
+        if isinstance(self.value, list):
+            return self.value
+        return [] if self.value is None else [self.value]
+
+    def result(self):
+        """The outcome, once done."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
 @cython.final
 cdef class Many:
     """Collects the outcomes of calls that were made as one; its future is done when all are."""

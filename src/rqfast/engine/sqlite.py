@@ -208,6 +208,27 @@ class SqliteEngine:
             raise SchemaError("the lane's row vanished inside a transaction: the database is corrupt")
         return slots
 
+    def recover(self, batch: Batch) -> list[list[Any]] | None:
+        """The rows of a batch whose run was interrupted; None when it was not applied, and may be run again.
+
+        A read is proof here: the file is the one copy, and no late request can arrive.
+        """
+        db = self._connection()
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            if batch.number:
+                slots: list[list[Any]] = [[] for _ in batch.statement_names]
+                for slot, statement in batch.reread(self._texts, self._lane):
+                    slots[slot] = self.read(*statement)
+                if batch.check(slots, batch.number):
+                    self._n = batch.number
+                    return slots
+        except sqlite3.Error as error:
+            raise self._error(error, "recover") from error
+        batch.forget_program()
+        return None
+
     def _forget_hourly(self) -> None:
         if time.monotonic() < self._forget_at:
             return

@@ -7,54 +7,17 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from .._core import Batch, Batcher, Call, Claim, Many, Outcome, Settle, give_back
+from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
 from ..errors import Closed, LeaseLost, RqfastError
 from . import wake
 from .watch import Watch
 
+# The most that a fork waits for a transaction that runs, in seconds.
+FORKING = 10.0
+MAX_SIZE = 8 << 20
+
 OnLost = Callable[[Exception], None]
-
-
-class Slot:
-    """Where a thread's outcome is put; what the core calls a future."""
-
-    __slots__ = ("_done", "error", "value")
-
-    def __init__(self) -> None:
-        self._done = False
-        self.value: Any = None
-        self.error: BaseException | None = None
-
-    def done(self) -> bool:
-        """Whether the outcome is there, or nobody wants it."""
-        return self._done
-
-    def set_result(self, value: Any) -> None:
-        """The call took effect."""
-        self.value = value
-        self._done = True
-
-    def set_exception(self, error: BaseException) -> None:
-        """It did not."""
-        self.error = error
-        self._done = True
-
-    def abandon(self) -> None:
-        """Nobody waits any more."""
-        self._done = True
-
-    def leases(self) -> list[Any]:
-        """What a claim put here."""
-        if isinstance(self.value, list):
-            return self.value
-        return [] if self.value is None else [self.value]
-
-    def result(self) -> Any:
-        """The outcome, once done."""
-        if self.error is not None:
-            raise self.error
-        return self.value
 
 
 class Combiner:
@@ -63,7 +26,7 @@ class Combiner:
     def __init__(self, engine: SqliteEngine, watch: Watch, max_batch: int, queue: Hashable) -> None:
         self._engine = engine
         self._watch = watch
-        self._batcher = Batcher(1, max_batch, 8 << 20)
+        self._max_batch = max_batch
         self._queue = queue
         self._tidy: int | None = None
         self._woken = threading.Condition()
@@ -73,10 +36,21 @@ class Combiner:
         wake.register(queue, self.stir)
 
     def restart(self) -> None:
-        """New locks, for a child process: its parent's threads, which may hold the old ones, are not here."""
+        """New locks and no calls: in a child process, what waits is the parent's."""
+        self._batcher = Batcher(1, self._max_batch, MAX_SIZE)
         self._door = threading.Lock()
         self._writing = threading.Lock()
         self._woken = threading.Condition()
+
+    def before_fork(self) -> None:
+        """Let the transaction that runs end: a child must not inherit it half-done."""
+        self._writing.acquire(timeout=FORKING)
+        self._door.acquire(timeout=FORKING)
+
+    def after_fork(self) -> None:
+        """The parent goes on."""
+        self._door.release()
+        self._writing.release()
 
     @property
     def name(self) -> str:
@@ -104,6 +78,8 @@ class Combiner:
         return slot.result()
 
     def _run_batch(self) -> None:
+        """Run what waits.  Whatever raises (Ctrl-C, at any point), the next one finishes or repeats what it left."""
+        self._recover()
         with self._door:
             batch = self._batcher.take(0)
         if batch is None:
@@ -112,40 +88,46 @@ class Combiner:
         try:
             rows = self._engine.run(batch)
         except RqfastError as error:
-            self._finish(batch)
             batch.reject(error)
-            return
-        except BaseException:
-            # Ctrl-C in the thread that did the work: nothing was applied, the others' calls go on.
-            self._finish(batch)
-            with self._door:
-                for call in batch.calls():
-                    self._batcher.add(call)
-            raise
-        self._settle(self._engine.resolve(batch, rows), batch)
-
-    def _finish(self, batch: Batch) -> None:
-        with self._door:
             self._batcher.finish(batch)
+            return
+        self._engine.resolve(batch, rows)
+        self._settle(batch)
 
-    def _settle(self, outcome: Outcome, batch: Batch) -> None:
-        """What is left to do when a batch took effect."""
-        self._finish(batch)
+    def _recover(self) -> None:
+        """Finish a batch whose thread was interrupted: applied, its callers are told; else it comes first again."""
+        batch = self._batcher.unfinished(0)
+        if batch is None:
+            return
+        if batch.outcome is None:
+            rows = self._engine.recover(batch)
+            if rows is None:
+                with self._door:
+                    self._batcher.put_back(batch)
+                return
+            self._engine.resolve(batch, rows)
+        self._settle(batch)
+
+    def _settle(self, batch: Batch) -> None:
+        """What is left to do when a batch took effect; may be done again after an interrupt."""
+        outcome = batch.outcome
+        assert outcome is not None
         self._watch.replied(outcome.hint, outcome.short)
         self._tidy = self._watch.tidies(outcome.short, time.monotonic())
-        leases = list(outcome.give_back)
-        for _call, late in outcome.late:
-            leases += late
+        for call, leases in outcome.late:
+            # Only a slow commit can do this here, and nothing is sent twice: the caller decides.
+            call.resolve(leases if call.wants_list else leases[0])
+        for call in outcome.unfilled:
+            call.resolve(None)
         with self._door:
-            for lease in leases:
+            for lease in outcome.give_back:
                 self._batcher.add(give_back(lease))
-        if leases:
+            self._batcher.finish(batch)
+        if outcome.give_back:
             self._run_batch()
         for call in outcome.refused:
             assert call.tied is not None
             call.reject(call.tied.lost())
-        for call in [*outcome.unfilled, *(call for call, _ in outcome.late)]:
-            call.resolve(None)
         if not batch.claims_only:
             wake.stir(self._queue)
 
@@ -230,6 +212,6 @@ class Combiner:
             self.closed = True
         self.stir()
         with self._writing:
-            while self._batcher.waiting():
+            while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
                 self._run_batch()
             self._engine.close()

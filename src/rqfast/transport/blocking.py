@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from .._core import Call, Claim, Lease, Many, Settle
+from .._core import Call, Claim, Lease, Many, Settle, Slot
 from ..api import Item
 from ..model import Header, Seconds
-from ..pipeline.combine import Slot
 from ..pipeline.stream import Stream
 from .calls import Calls, lease_list, lost_of
 from .options import Options

@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, Self
 
-from .._core import Call, Claim, Settle, give_back
+from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, LeaseLost, RqfastError
-from ..pipeline.combine import Slot
 from .blocking import BlockingTransport, T
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience

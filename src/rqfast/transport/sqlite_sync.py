@@ -8,10 +8,10 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Self
 
-from .._core import Call, Claim, Settle
+from .._core import Call, Claim, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
 from ..errors import ConfigError
-from ..pipeline.combine import Combiner, Slot
+from ..pipeline.combine import Combiner
 from ..pipeline.watch import Watch
 from . import checks
 from .blocking import BlockingTransport, T
@@ -22,13 +22,29 @@ SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
 _open: weakref.WeakSet[Combiner] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    for combiner in list(_open):
+_forking: list[Combiner] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = sorted(_open, key=id)
+    for combiner in _forking:
+        combiner.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for combiner in _forking:
+        combiner.after_fork()
+    _forking.clear()
+
+
+def _after_fork_in_child() -> None:
+    for combiner in _forking:
         combiner.restart()
+    _forking.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 def sqlite_path(path: Any) -> str:
@@ -52,7 +68,7 @@ def sqlite_path(path: Any) -> str:
         raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
     elif "://" in path:
         raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
-    return str(path)
+    return path if path == ":memory:" else str(Path(path).absolute())
 
 
 def queue_key(path: str, queue: str | None) -> Hashable:
