@@ -8,14 +8,13 @@ and reads no clock: what happens for each *request* is Python, in `rqfast.pipeli
 """
 
 cimport cython
-from libc.math cimport INFINITY
 
 from copy import copy as copy_error
 from types import GenericAlias
 
 import orjson
 
-from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost
+from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost, Unavailable
 
 cdef object _dumps = orjson.dumps
 cdef object _loads = orjson.loads

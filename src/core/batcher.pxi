@@ -293,21 +293,23 @@ cdef class Batcher:
         return found
 
     cdef list _expired(self, Fifo queue, double now, bint shared):
-        # Calls stand in the order of their deadlines, but for those of our own, which have none.
+        # Calls do not stand in the order of their deadlines: some moved here from another queue.
         cdef list found = [], kept = []
-        cdef Py_ssize_t at = queue.head, end = len(queue.items)
+        cdef Py_ssize_t at, end = len(queue.items)
         cdef Call call
-        while at < end:
+        for at in range(queue.head, end):
+            if (<Call>queue.items[at]).deadline <= now:
+                break
+        else:
+            return found
+        for at in range(queue.head, end):
             call = <Call>queue.items[at]
-            if call.deadline > now:
-                if call.deadline < INFINITY:
-                    break
-                kept.append(call)
-            else:
+            if call.deadline <= now:
                 found.append(call)
                 self._forget(call, shared)
-            at += 1
-        queue.cut(at, kept)
+            else:
+                kept.append(call)
+        queue.cut(end, kept)
         return found
 
     cdef int _forget(self, Call call, bint shared) except -1:

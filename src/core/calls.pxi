@@ -203,7 +203,9 @@ cdef class Claim(Call):
     cdef readonly Py_ssize_t limit
     cdef readonly bint wants_list
     cdef public double wait_until
+    cdef public double until
     cdef public bint looked
+    cdef bint acked
     cdef readonly Settle tied
     cdef bint tied_lost
 
@@ -216,7 +218,15 @@ cdef class Claim(Call):
 
     def untie(self):
         """The `ack=` of this claim is done: from now on it is a claim like others."""
+        if self.tied is not None:
+            self.acked = True
         self.tied = None
+
+    cdef int _fail(self, object error) except -1:
+        # `Unavailable` promises that nothing was applied, and the `ack=` of this call was: it found nothing, then.
+        if self.acked and isinstance(error, Unavailable):
+            return self._succeed(self.empty())
+        return Call._fail(self, error)
 
     def empty(self):
         """What the caller gets when there is nothing to claim."""

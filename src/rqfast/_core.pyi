@@ -140,6 +140,7 @@ class Claim(Call):
     limit: int
     wants_list: bool
     wait_until: float
+    until: float
     looked: bool
     tied: Settle | None
     def __init__(self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool) -> None: ...

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from .._core import Batch, Outcome, Texts
-from ..errors import Closed, ConfigError, RqfastError, SchemaError, StatementError, Unavailable
+from ..errors import Closed, ConfigError, OutcomeUnknown, RqfastError, SchemaError, StatementError, Unavailable
 from ..sql import Statements, upgrade
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
@@ -43,7 +43,7 @@ class SqliteEngine:
         busy_timeout: float,
         dedup_window: float,
         decode: Callable[[str], Any],
-        name: str,
+        name: Callable[[], str],
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 38):
             raise ConfigError(f"SQLite 3.38 or newer is needed, this Python has {sqlite3.sqlite_version}")
@@ -56,9 +56,11 @@ class SqliteEngine:
         self._busy_timeout = busy_timeout
         self._window = dedup_window
         self._decode = decode
-        self._name = name
+        self._tell_name = name
+        self._name = ""
         self._texts = Texts(self.statements.queue, False)
         self._db: sqlite3.Connection | None = None
+        self.closed = False
         self._pid = 0
         self._lane = ""
         self._n = 0
@@ -69,17 +71,23 @@ class SqliteEngine:
     def open(self) -> None:
         """Connect, make or check the tables, register the lane, read the clock."""
         self._pid = os.getpid()
+        self._name = self._tell_name()
         try:
             self._db = self._connect()
             self._open_queue()
         except sqlite3.Error as error:
-            self.close()
+            self._disconnect()
             raise self._error(error, "open") from error
         except BaseException:
-            self.close()
+            self._disconnect()
             raise
 
     def close(self) -> None:
+        """Close the connection for good."""
+        self.closed = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         """Close the connection; in a process that inherited it, only forget it."""
         db, self._db = self._db, None
         if db is None:
@@ -173,6 +181,12 @@ class SqliteEngine:
         t, boot, boot_t, held = self.read(self.statements.opening["clock"])[0]
         return Reading(float(t), boot, boot_t, bool(held))
 
+    def _renew_lane(self) -> None:
+        try:
+            self._open_lane()
+        except sqlite3.Error as error:
+            raise self._error(error, "lane_open") from error
+
     def _open_lane(self) -> None:
         self._lane, self._n = uuid.uuid4().hex[:16], 0
         queue = self.statements.queue
@@ -198,7 +212,7 @@ class SqliteEngine:
             except sqlite3.Error as error:
                 if attempt == 1 and "NOT NULL" in str(error) and self.statements.names["lane"] in str(error):
                     # The lane was pruned after a day of silence, and nothing was applied.
-                    self._open_lane()
+                    self._renew_lane()
                     batch.forget_program()
                     continue
                 raise self._error(error, batch.statement_names[0] if batch.statement_names else "") from error
@@ -225,7 +239,10 @@ class SqliteEngine:
                     self._n = batch.number
                     return slots
         except sqlite3.Error as error:
-            raise self._error(error, "recover") from error
+            raise OutcomeUnknown(
+                f"{self.path}: {error}; a transaction was interrupted, and it could not be read what became of it: "
+                "this call may have taken effect"
+            ) from error
         batch.forget_program()
         return None
 
@@ -258,12 +275,14 @@ class SqliteEngine:
         return [list(row) for row in self._connection().execute(text, parameters).fetchall()]
 
     def _connection(self) -> sqlite3.Connection:
-        if self._pid != os.getpid() and self._db is not None:
-            # After fork: SQLite connections must not be carried over.  The child opens its own.
-            self.close()
-            self.open()
-        if self._db is None:
+        if self.closed:
             raise Closed("this transport was closed")
+        if self._pid != os.getpid():
+            # After fork: SQLite connections must not be carried over.  The child opens its own.
+            self._disconnect()
+        if self._db is None:
+            self.open()
+        assert self._db is not None
         return self._db
 
     def _transaction(self, program: list[list[Any]], db: sqlite3.Connection | None = None) -> list[list[Any]]:

@@ -42,21 +42,21 @@ class QueueClock:
 
     def __init__(self, source: Callable[[], float] | None = None) -> None:
         self.source = source
-        self._t = 0.0
-        self._at = time.monotonic()
+        # One number, so that a thread never reads half of a change: t with a source, else t less monotonic time.
+        self._base = 0.0 if source is not None else -time.monotonic()
 
     def now(self) -> float:
         """The queue's time, estimated (float, seconds since 1970 UTC)."""
         if self.source is not None:
-            return max(self._t, float(self.source()))
-        return self._t + (time.monotonic() - self._at)
+            return max(self._base, float(self.source()))
+        return self._base + time.monotonic()
 
     def saw(self, t: float) -> None:
         """Take in t from a reply: the estimate never lags behind what the database said."""
         if self.source is not None:
-            self._t = max(self._t, t)
-        elif t > self.now():
-            self._t, self._at = t, time.monotonic()
+            self._base = max(self._base, t)
+        else:
+            self._base = max(self._base, t - time.monotonic())
 
 
 def must_jump(reading: Reading, wall: float) -> bool:

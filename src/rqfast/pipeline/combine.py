@@ -9,7 +9,7 @@ from typing import Any
 
 from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
-from ..errors import Closed, LeaseLost, RqfastError
+from ..errors import Closed, LeaseLost, RqfastError, Unavailable
 from . import wake
 from .watch import Watch
 
@@ -29,7 +29,6 @@ class Combiner:
         self._max_batch = max_batch
         self._queue = queue
         self._tidy: int | None = None
-        self._woken = threading.Condition()
         self._stirs = 0
         self.closed = False
         self.restart()
@@ -65,14 +64,20 @@ class Combiner:
             for call in calls:
                 self._batcher.add(call)
 
-    def wait(self, slot: Slot) -> Any:
-        """The result of calls that report to `slot`, which this thread runs itself unless another just does."""
+    def wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
+        """The result of calls that report to `slot`, which this thread runs itself unless another just does.
+
+        Args:
+            undo: takes back what was begun after them, when the thread is interrupted.
+        """
         try:
             while not slot.done():
                 with self._writing:
                     if not slot.done():
                         self._run_batch()
         except BaseException:
+            if undo is not None:
+                undo()
             slot.abandon()
             raise
         return slot.result()
@@ -139,14 +144,22 @@ class Combiner:
             settle.tie(call)
             settle.on_lost = on_lost
         others = acks[1:]
+        acked = False
         while True:
             seen = self._stirs
-            if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._look(call):
-                found = self._claim_once(call, others, on_lost)
-                if found:
-                    return found
-                others = ()
-                call.untie()
+            try:
+                if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._look(call):
+                    found = self._claim_once(call, others, on_lost)
+                    if found:
+                        return found
+                    others = ()
+                    acked = call.tied is not None or acked
+                    call.untie()
+            except Unavailable:
+                # It promises that nothing was applied, and the `ack=` of this call was: it found nothing, then.
+                if not acked:
+                    raise
+                return call.empty()
             left = call.wait_until - time.monotonic()
             if left <= 0:
                 return call.empty()
@@ -207,11 +220,11 @@ class Combiner:
     def close(self) -> None:
         """Let what was begun end, then close the database."""
         with self._door:
-            if self.closed:
-                return
             self.closed = True
         self.stir()
         with self._writing:
-            while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
-                self._run_batch()
-            self._engine.close()
+            try:
+                while not self._engine.closed and (self._batcher.waiting() or self._batcher.unfinished(0) is not None):
+                    self._run_batch()
+            finally:
+                self._engine.close()

@@ -133,8 +133,14 @@ class Gather:
 
     async def opened(self) -> None:
         """Wait until the transport is open; raises what keeps it from opening."""
-        if not self._carriers:
-            await asyncio.shield(self._begin_to_open())
+        if self._carriers:
+            return
+        opening = self._begin_to_open()
+        # Waited for, not awaited: neither is cancelled with the other.
+        await asyncio.wait((opening,))
+        if opening.cancelled():
+            raise Closed("the transport was closed while it was opening")
+        opening.result()
 
     def _begin_to_open(self) -> asyncio.Task[Sequence[Carrier]]:
         if self._opening is None:
@@ -224,7 +230,7 @@ class Gather:
     async def _refuse(self, calls: list[Any], leases: list[Any]) -> None:
         """Claims whose `ack=` was lost: the callers are told when nothing is claimed for them any more."""
         try:
-            await self.return_leases(leases)
+            await self.return_leases(leases, max((call.until for call in calls), default=None))
         finally:
             for call in calls:
                 call.reject(call.tied.lost())
@@ -232,7 +238,7 @@ class Gather:
     async def _extend_first(self, call: Any, leases: list[Any]) -> None:
         """A resend let these leases run down: they get their full time before the caller gets them."""
         try:
-            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases])
+            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases], call.until)
         except BaseException:
             call.reject(Closed("this transport was closed while a claim was in flight"))
             raise
@@ -245,16 +251,16 @@ class Gather:
         else:
             self.unfilled([call])
 
-    async def return_leases(self, leases: list[Any]) -> None:
-        """Give leases back unworked, and wait until that is done."""
-        await self._settled([give_back(lease) for lease in leases])
+    async def return_leases(self, leases: list[Any], until: float | None = None) -> None:
+        """Give leases back unworked, and wait until that is done (or `until`, on the monotonic clock)."""
+        await self._settled([give_back(lease) for lease in leases], until)
 
-    async def _settled(self, calls: list[Settle]) -> list[bool]:
+    async def _settled(self, calls: list[Settle], until: float | None) -> list[bool]:
         """Run settlements of our own; which of them were accepted."""
         assert self._loop is not None
         for call in calls:
             call.future = self._loop.create_future()
-            call.deadline = time.monotonic() + self.timeout
+            call.deadline = time.monotonic() + self.timeout if until is None else until
             self.start(call)
         outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
         return [not isinstance(outcome, BaseException) for outcome in outcomes]
@@ -300,6 +306,8 @@ class Gather:
         give_up = time.monotonic() + patience
         for batch, _task in self._in_flight.values():
             batch.reject_claims(Closed("this transport was closed while a claim was in flight"))
+        if self._opening is not None and not self._batcher.waiting():
+            self._opening.cancel()
         while (self._in_flight or self._followers or self._batcher.waiting() or self._opening) and (
             time.monotonic() < give_up
         ):

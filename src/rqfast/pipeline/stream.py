@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .._core import Publish
-from ..errors import OutcomeUnknown, PublishIncomplete
+from ..errors import OutcomeUnknown, PublishIncomplete, RqfastError
 
 MAX_SIZE = 1 << 20
 END = object()
@@ -16,17 +16,33 @@ END = object()
 S = TypeVar("S")
 
 
-class Stream:
+class Stream(Generic[S]):
     """One `publish_many` on its way.
 
     Args:
         make: from an item and its position to a checked call.
+        begin: starts a batch of them; what it returns stands for their outcomes.
+        undo: takes back a batch that was begun, as far as it was not sent.
         max_batch: messages in one request.
+        window: batches that are on their way at once.
     """
 
-    def __init__(self, make: Callable[[Any, int], Publish], max_batch: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[Any, int], Publish],
+        begin: Callable[[list[Publish]], S],
+        undo: Callable[[S], object],
+        *,
+        max_batch: int,
+        window: int,
+    ) -> None:
         self._make = make
+        self._begin = begin
+        self._undo = undo
         self._max_batch = max_batch
+        self._window = window
+        self._ended = False
+        self.started: deque[S] = deque()
         self._count = 0
         self._size = 0
         self._batch: list[Publish] = []
@@ -40,39 +56,54 @@ class Stream:
         """Whether something was not applied: no more is sent."""
         return self._error is not None
 
-    def fill(self, items: Iterator[Any], begin: Callable[[list[Publish]], S], started: deque[S], window: int) -> bool:
-        """Start batches until `window` are on their way; returns whether there will be no more."""
+    @property
+    def is_full(self) -> bool:
+        """Whether as many batches are on their way as may be."""
+        return len(self.started) >= self._window
+
+    def fill(self, items: Iterator[Any]) -> None:
+        """Start batches until `window` are on their way, or there are no more items."""
+        if self._ended:
+            return
         try:
-            while len(started) < window and not self.failed:
+            while not self.is_full and not self.failed:
                 item = next(items, END)
                 if item is END:
-                    break
-                batch = self.offer(item)
-                if batch:
-                    started.append(begin(batch))
-            else:
-                return self.failed
+                    self.finish()
+                    return
+                self.offer(item)
         except Exception as error:
             self.stop(error)
-        batch = self.rest()
-        if batch:
-            started.append(begin(batch))
-        return True
+        if self.failed:
+            self.finish()
 
-    def offer(self, item: Any) -> list[Publish]:
-        """Take in an item; returns a batch when one is full, else nothing."""
+    def offer(self, item: Any) -> None:
+        """Take in an item, and start a batch when one is full."""
         call = self._make(item, self._count)
         self._count += 1
         self._batch.append(call)
         self._size += call.size
         if len(self._batch) >= self._max_batch or self._size >= MAX_SIZE:
-            return self.rest()
-        return []
+            self._start()
 
-    def rest(self) -> list[Publish]:
-        """The batch that is being filled."""
+    def finish(self) -> None:
+        """No more items: start what is left."""
+        self._ended = True
+        try:
+            self._start()
+        except RqfastError as error:
+            self.stop(error)
+
+    def _start(self) -> None:
         batch, self._batch, self._size = self._batch, [], 0
-        return batch
+        if batch:
+            self.started.append(self._begin(batch))
+
+    def take_back(self) -> None:
+        """Nobody waits any more: what was not sent is not sent, the newest first, so that no gap comes to be."""
+        self._ended = True
+        while self.started:
+            self._undo(self.started.pop())
 
     def stop(self, error: BaseException) -> None:
         """The iterable raised, an item is bad, or a message was not applied."""

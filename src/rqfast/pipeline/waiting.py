@@ -36,14 +36,18 @@ class Waiting:
         self._woken: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_wakes = False
+        self._resting_until = 0.0
         gather.unfilled = self._unfilled
         wake.register(queue, self.stir)
 
     def start(self, call: Claim) -> None:
         """Send a claim at once where the last reply left work for it, or it can ride along with other calls that
         wait to be sent; else let it look first."""
+        now = time.monotonic()
+        # The time-out is that of the whole call: looks, claim, and what may have to be extended or given back.
+        call.until = max(now, call.wait_until) + self._gather.timeout
         if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._gather.has_waiting:
-            call.deadline = time.monotonic() + self._gather.timeout
+            call.deadline = now + self._gather.timeout
             self._gather.start(call)
         else:
             self._add(call)
@@ -54,7 +58,7 @@ class Waiting:
             self._loop = asyncio.get_running_loop()
             self._woken = asyncio.Event()
             self._task = asyncio.create_task(self._run(), name="rqfast: waiting claims")
-        elif not call.looked and self._woken is not None:
+        elif self._woken is not None and (not call.looked or call.wait_until < self._resting_until):
             self._woken.set()
 
     def _unfilled(self, calls: list[Claim]) -> None:
@@ -128,7 +132,7 @@ class Waiting:
                 continue
             if work[call.min_priority]:
                 call.looked = False
-                call.deadline = now + self._gather.timeout
+                call.deadline = min(now + self._gather.timeout, call.until)
                 self._gather.start(call)
             elif call.wait_until <= now:
                 call.resolve(call.empty())
@@ -137,8 +141,10 @@ class Waiting:
                 self._claims.append(call)
 
     async def _rest(self) -> None:
-        until = min(call.wait_until for call in self._claims) - time.monotonic()
+        now = time.monotonic()
+        until = min(call.wait_until for call in self._claims) - now
         pause = min(self._watch.rest(self._now()), max(until, 0.0))
+        self._resting_until = now + pause
         assert self._woken is not None
         try:
             async with asyncio.timeout(pause):

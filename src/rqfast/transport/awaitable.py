@@ -9,12 +9,11 @@ import asyncio
 import time
 from array import array
 from asyncio import Future
-from collections import deque
 from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Call, Claim, Lease, Many, Publish, Settle, give_back
+from .._core import Call, Claim, Lease, Many, Settle, give_back
 from ..api import Item
 from ..errors import LeaseLost, RqfastError
 from ..model import Header, Seconds
@@ -27,6 +26,7 @@ from .claim_future import ClaimFuture
 from .options import Options
 
 T = TypeVar("T")
+Batches: TypeAlias = Stream[Future[list[Any]]]
 
 
 class AwaitableTransport(Generic[T]):
@@ -104,40 +104,46 @@ class AwaitableTransport(Generic[T]):
     def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
         """See `Transport.publish_many`."""
         loop = self._gather.bind()
-        stream = Stream(self._calls.item, self._options.max_batch)
-        started: deque[Future[list[Any]]] = deque()
+        options = self._options
+        stream: Batches = Stream(
+            self._calls.item, self._begin, Future.cancel, max_batch=options.max_batch, window=options.window
+        )
         if isinstance(iterable, AsyncIterable):
-            return loop.create_task(self._stream_async(stream, iterable, started))
-        items = iter(iterable)
-        at_end = stream.fill(items, self._begin_publishes, started, self._options.window)
-        return loop.create_task(self._stream(stream, items, started, at_end))
+            task = loop.create_task(self._stream_async(stream, iterable))
+        else:
+            items = iter(iterable)
+            try:
+                stream.fill(items)
+            except BaseException:
+                stream.take_back()
+                raise
+            task = loop.create_task(self._stream(stream, items))
+        task.add_done_callback(lambda _: stream.take_back())
+        return task
 
-    def _begin_publishes(self, calls: list[Publish]) -> Future[list[Any]]:
-        return self._begin(calls)
-
-    async def _stream(
-        self, stream: Stream, items: Iterator[Item], started: deque[Future[list[Any]]], at_end: bool
-    ) -> array[int]:
-        while started:
-            stream.absorb(await started.popleft())
-            at_end = at_end or stream.fill(items, self._begin_publishes, started, self._options.window)
+    async def _stream(self, stream: Batches, items: Iterator[Item]) -> array[int]:
+        while stream.started:
+            await self._absorb(stream)
+            stream.fill(items)
         return stream.end()
 
-    async def _stream_async(
-        self, stream: Stream, items: AsyncIterable[Item], started: deque[Future[list[Any]]]
-    ) -> array[int]:
+    async def _absorb(self, stream: Batches) -> None:
+        # Not awaited itself: cancelled with this task, it would be gone before those that came after it.
+        await asyncio.wait((stream.started[0],))
+        stream.absorb(stream.started.popleft().result())
+
+    async def _stream_async(self, stream: Batches, items: AsyncIterable[Item]) -> array[int]:
         try:
             async for item in items:
-                batch = stream.offer(item)
-                if batch:
-                    started.append(self._begin(batch))
-                    if len(started) >= self._options.window:
-                        stream.absorb(await started.popleft())
+                stream.offer(item)
+                if stream.is_full:
+                    await self._absorb(stream)
                 if stream.failed:
                     break
         except Exception as error:
             stream.stop(error)
-        return await self._stream(stream, iter(()), started, stream.fill(iter(()), self._begin, started, 1 << 30))
+        stream.finish()
+        return await self._stream(stream, iter(()))
 
     # -- claiming -----------------------------------------------------------------------------------------
 
@@ -170,7 +176,8 @@ class AwaitableTransport(Generic[T]):
         if len(acks) < 2:
             return self._claim(call, acks[0] if acks else None)
         others = self._begin(acks[1:])
-        return asyncio.ensure_future(self._claim_after(others, call, self._claim(call, acks[0])))
+        claim = self._claim(call, acks[0])
+        return claim.after(asyncio.ensure_future(self._claim_after(others, call, claim)))
 
     def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
         loop = self._gather.bind()
@@ -189,7 +196,10 @@ class AwaitableTransport(Generic[T]):
             self._raise_lost(await acks)
         except RqfastError:
             call.wait_until = 0.0
-            await self._gather.return_leases(await claim)
+            await self._gather.return_leases(await claim, call.until)
+            raise
+        except asyncio.CancelledError:
+            claim.drop()
             raise
         leases: list[Lease[T]] = await claim
         return leases

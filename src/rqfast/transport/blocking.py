@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from array import array
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -47,7 +46,7 @@ class BlockingTransport(Generic[T]):
     def _start(self, calls: Sequence[Call], slot: Slot) -> None:
         raise NotImplementedError
 
-    def _wait(self, slot: Slot) -> Any:
+    def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         raise NotImplementedError
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
@@ -74,7 +73,11 @@ class BlockingTransport(Generic[T]):
         for position, call in enumerate(calls):
             call.part_of(many, position)
             call.deadline = deadline
-        self._start(calls, slot)
+        try:
+            self._start(calls, slot)
+        except BaseException:
+            slot.abandon()
+            raise
         return slot
 
     def _settle(self, call: Settle) -> Any:
@@ -103,14 +106,18 @@ class BlockingTransport(Generic[T]):
 
     def publish_many(self, iterable: Iterable[Item]) -> array[int]:
         """See `Transport.publish_many`."""
-        stream = Stream(self._calls.item, self._options.max_batch)
-        started: deque[Slot] = deque()
         items = iter(iterable)
-        window = self._options.window
-        at_end = stream.fill(items, self._begin, started, window)
-        while started:
-            stream.absorb(self._wait(started.popleft()))
-            at_end = at_end or stream.fill(items, self._begin, started, window)
+        options = self._options
+        stream = Stream(self._calls.item, self._begin, Slot.abandon, max_batch=options.max_batch, window=options.window)
+        try:
+            stream.fill(items)
+            while stream.started:
+                stream.absorb(self._wait(stream.started[0], stream.take_back))
+                stream.started.popleft()
+                stream.fill(items)
+        except BaseException:
+            stream.take_back()
+            raise
         return stream.end()
 
     # -- claiming -----------------------------------------------------------------------------------------

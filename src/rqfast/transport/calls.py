@@ -19,7 +19,6 @@ class Calls:
 
     def __init__(self, options: Options) -> None:
         self._encode = options.encode
-        self.worker = default_worker()
 
     def publish(
         self,
@@ -78,7 +77,7 @@ class Calls:
         wants_list: bool,
     ) -> _core.Claim:
         """A claim; its `wait_until` is on the monotonic clock."""
-        worker = self.worker if worker_id is None else _core.check_id(worker_id, "worker_id")
+        worker = default_worker() if worker_id is None else _core.check_id(worker_id, "worker_id")
         call = _core.Claim(
             worker,
             checks.seconds(visibility, "visibility", positive=True),

@@ -45,6 +45,31 @@ class ClaimFuture(asyncio.Future[Any]):
 
     __iter__ = __await__
 
+    def after(self, work: asyncio.Future[Any]) -> ClaimFuture:
+        """The future of this claim and more: done when `work`, which awaits this one, is done; it ends with it."""
+        outer = ClaimFuture(self.get_loop(), self._give_back)
+
+        def hand_over(done: asyncio.Future[Any]) -> None:
+            if done.cancelled():
+                self.drop()
+                outer.cancel()
+            elif (error := done.exception()) is not None:
+                if not outer.done():
+                    outer.set_exception(error)
+            elif not outer.done():
+                outer.set_result(done.result())
+            elif done.result():
+                self._give_back(done.result())
+
+        work.add_done_callback(hand_over)
+        outer.add_done_callback(lambda _: work.cancel())
+        return outer
+
+    def drop(self) -> None:
+        """Nobody wants it any more: cancelled, or what came goes back."""
+        if not self.cancel():
+            self._return()
+
     def _return(self) -> None:
         if self._taken or self._awaiting or not self.done() or self.cancelled() or super().exception() is not None:
             return

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import orjson
@@ -17,9 +18,14 @@ from . import checks
 LOST = ("raise", "warn")
 
 
+@cache
 def default_worker() -> str:
     """The name under which this process claims: host name and process id."""
     return f"{socket.gethostname()}-{os.getpid()}"[:200]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=default_worker.cache_clear)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -214,13 +214,14 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         for call in calls:
             self._post(self._inner._gather.start, call)
 
-    def _wait(self, slot: Slot) -> Any:
+    def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         assert isinstance(slot, LockSlot)
         try:
             return slot.wait(self._thread.is_alive)
         except BaseException:
-            if not slot.done():
-                slot.abandon()
+            if undo is not None:
+                undo()
+            slot.abandon()
             raise
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
@@ -244,10 +245,10 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             self._return(slot)
             raise
         except BaseException:
-            # Ctrl-C: what came, or comes, for this claim goes back.
-            if slot.done():
-                self._post_back(slot)
+            # Ctrl-C: what came, or just comes, for this claim goes back; nothing more will.
             slot.abandon()
+            with contextlib.suppress(RuntimeError):
+                self._thread.loop.call_soon_threadsafe(self._post_back, slot)
             raise
 
     def _raise_lost(self, outcomes: Sequence[Any]) -> None:
@@ -264,8 +265,11 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             self._wait(self._begin(calls))
 
     def _post_back(self, slot: Slot) -> None:
+        # On the loop, where no outcome is half-way into the slot.
+        if self._inner._gather.closed:
+            return
         for lease in slot.leases():
-            self._post(self._inner._gather.start, give_back(lease))
+            self._inner._gather.start(give_back(lease))
 
     # -- the end ------------------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Generic, Self
 
@@ -19,9 +20,10 @@ from .options import Options, default_worker, split
 
 SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
 
+# What no path has, and must not be shown.
+_CREDENTIALS = re.compile(r":[^/\\@]+@")
+
 _open: weakref.WeakSet[Combiner] = weakref.WeakSet()
-
-
 _forking: list[Combiner] = []
 
 
@@ -66,6 +68,10 @@ def sqlite_path(path: Any) -> str:
         path = rest[1:]
     elif path.startswith("sqlite:"):
         raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
+    elif _CREDENTIALS.search(path):
+        raise ConfigError(
+            "this looks like the URL of a server, and begins with no scheme: http://user:password@host:port"
+        )
     elif "://" in path:
         raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
     return path if path == ":memory:" else str(Path(path).absolute())
@@ -90,7 +96,7 @@ def make_engine(path: str, options: Options, own: dict[str, Any]) -> SqliteEngin
         busy_timeout=checks.option_seconds(own["busy_timeout"], "busy_timeout", positive=False),
         dedup_window=options.dedup_window,
         decode=options.decoder,
-        name=default_worker(),
+        name=default_worker,
     )
 
 
@@ -133,8 +139,8 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
     def _start(self, calls: Sequence[Call], slot: Slot) -> None:
         self._combiner.start(calls)
 
-    def _wait(self, slot: Slot) -> Any:
-        return self._combiner.wait(slot)
+    def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
+        return self._combiner.wait(slot, undo)
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         return self._combiner.claim(call, acks, self._on_lost)
