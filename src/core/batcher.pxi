@@ -284,6 +284,15 @@ cdef class Batcher:
             self._unpin((<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id, None)
         return found + self.claims.take_all()
 
+    def abort(self):
+        """Remove and return all calls that wait and those that are on their way."""
+        found = self.drain()
+        for batch in self.taken:
+            if batch is not None:
+                found += (<Batch>batch).calls()
+                self.finish(batch)
+        return found
+
     def expire(self, double now):
         """Remove and return the calls whose deadline passed while they waited: they were never sent."""
         cdef Fifo queue

@@ -55,6 +55,30 @@ cdef class Slot:
 
 
 @cython.final
+cdef class Relay(Slot):
+    """A slot of a future that another thread completes: the outcome is put down, and the slot in the outbox."""
+
+    cdef readonly object future
+    cdef object outbox
+
+    def __init__(self, future, outbox):
+        self.future = future
+        self.outbox = outbox
+
+    def set_result(self, value):
+        """The call took effect."""
+        self.value = value
+        self._done = True
+        self.outbox.append(self)
+
+    def set_exception(self, error):
+        """It did not."""
+        self.error = error
+        self._done = True
+        self.outbox.append(self)
+
+
+@cython.final
 cdef class Many:
     """Collects the outcomes of calls that were made as one; its future is done when all are."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from asyncio import Future
 from collections.abc import AsyncIterable, Iterable
+from concurrent import futures
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -54,6 +55,35 @@ class Transport(Protocol[T]):
 
         Raises:
             TypeError, InvalidMessage: the input; nothing was sent.
+        """
+
+    def publish_soon(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> futures.Future[int]:
+        """Publish a message without waiting for it: a future of its seq, and many share a request.
+
+        Waits only for room, when `max_in_flight` of them are on their way.  The arguments are those of `publish`.
+        What fails is told by its future, and by the next `flush` or `close`.
+
+        Example:
+            >>> for order in orders:
+            ...     t.publish_soon(order["customer"], order)
+            >>> t.flush()
+        """
+
+    def flush(self) -> None:
+        """Wait until all messages that were given to `publish_soon` before are in.
+
+        Raises:
+            RqfastError: the first error of those that failed since the last `flush`, with a note of how many did.
         """
 
     def publish_many(self, iterable: Iterable[Item]) -> array[int]:
@@ -154,6 +184,9 @@ class Transport(Protocol[T]):
         """Send what was begun, end waiting claims with `Closed`, give back leases that no caller received.
 
         May be called again.
+
+        Raises:
+            RqfastError: all is closed, but a message of `publish_soon` failed since the last `flush`: the first error.
         """
 
     def __enter__(self) -> Self: ...
@@ -183,6 +216,28 @@ class AsyncTransport(Protocol[T]):
         dedup_id: str | None = None,
     ) -> Future[int]:
         """As `Transport.publish`."""
+
+    def publish_soon(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> Future[Future[int]]:
+        """As `Transport.publish_soon`: awaited, it waits for room and gives a future of the seq.
+
+        Example:
+            >>> for order in orders:
+            ...     await t.publish_soon(order["customer"], order)
+            >>> await t.flush()
+        """
+
+    def flush(self) -> Future[None]:
+        """As `Transport.flush`."""
 
     def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
         """As `Transport.publish_many`; takes async iterables too."""

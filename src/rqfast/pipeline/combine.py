@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from concurrent import futures
+from copy import copy
 from typing import Any
 
 from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
-from ..errors import Closed, LeaseLost, RqfastError, Unavailable
+from ..errors import Closed, LeaseLost, OutcomeUnknown, RqfastError, Unavailable
 from . import wake
+from .soon import Runner
 from .watch import Watch
 
 # The most that a fork waits for a transaction that runs, in seconds.
 FORKING = 10.0
 MAX_SIZE = 8 << 20
+
+log = logging.getLogger("rqfast")
 
 OnLost = Callable[[Exception], None]
 
@@ -40,6 +46,7 @@ class Combiner:
         self._door = threading.Lock()
         self._writing = threading.Lock()
         self._woken = threading.Condition()
+        self._runner = Runner(self._run_waiting, "rqfast: publish_soon")
 
     def before_fork(self) -> None:
         """Let the transaction that runs end: a child must not inherit it half-done."""
@@ -64,6 +71,27 @@ class Combiner:
             for call in calls:
                 self._batcher.add(call)
 
+    def soon(self, call: Call) -> futures.Future[Any]:
+        """Take in a call that no thread waits for; it runs at once, in a thread of its own."""
+        future = self._runner.expect(call)
+        self.start((call,))
+        self._runner.want()
+        return future
+
+    def _run_waiting(self) -> None:
+        try:
+            while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
+                with self._writing:
+                    self._run_batch()
+        except Exception as error:
+            # A fault of ours or of the user's clock: the callers must not wait for ever.
+            log.exception("a transaction failed in an unexpected way")
+            wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
+            wrapped.__cause__ = error
+            with self._door:
+                for call in self._batcher.abort():
+                    call.reject(copy(wrapped))
+
     def wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         """The result of calls that report to `slot`, which this thread runs itself unless another just does.
 
@@ -75,6 +103,8 @@ class Combiner:
                 with self._writing:
                     if not slot.done():
                         self._run_batch()
+            if self._runner.has_outcomes:
+                self._runner.want()
         except BaseException:
             if undo is not None:
                 undo()
@@ -228,3 +258,4 @@ class Combiner:
                     self._run_batch()
             finally:
                 self._engine.close()
+        self._runner.stop()

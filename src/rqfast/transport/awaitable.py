@@ -15,8 +15,9 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from .._core import Call, Claim, Lease, Many, Settle, give_back
 from ..api import Item
-from ..errors import LeaseLost, RqfastError
+from ..errors import Closed, LeaseLost, RqfastError
 from ..model import Header, Seconds
+from ..pipeline.backlog import TaskBacklog
 from ..pipeline.gather import Gather
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
@@ -40,6 +41,7 @@ class AwaitableTransport(Generic[T]):
         self._calls = Calls(options)
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._closing: asyncio.Task[None] | None = None
+        self._backlog = TaskBacklog(options.max_in_flight)
 
     async def _close_engine(self) -> None:
         raise NotImplementedError
@@ -100,6 +102,27 @@ class AwaitableTransport(Generic[T]):
     ) -> Future[int]:
         """See `Transport.publish`."""
         return self._one(self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id))
+
+    def publish_soon(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> Future[Future[int]]:
+        """See `AsyncTransport.publish_soon`."""
+        call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+        room: Future[Future[int]] = self._gather.bind().create_future()
+        self._backlog.add_when_room(room, lambda: self._one(call))
+        return room
+
+    def flush(self) -> Future[None]:
+        """See `Transport.flush`."""
+        return self._gather.bind().create_task(self._backlog.flush())
 
     def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
         """See `Transport.publish_many`."""
@@ -274,13 +297,20 @@ class AwaitableTransport(Generic[T]):
         """See `Transport.close`."""
         if self._closing is None:
             self._closing = asyncio.ensure_future(self._close())
-        return asyncio.shield(self._closing)
+            return asyncio.shield(self._closing)
+        return asyncio.ensure_future(self._closed_before(self._closing))
+
+    async def _closed_before(self, closing: asyncio.Task[None]) -> None:
+        # What failed is told once, to the first who closes.
+        await asyncio.wait((closing,))
 
     async def _close(self) -> None:
         self._gather.closed = True
         await self._waiting.close()
         await self._gather.close()
         await self._close_engine()
+        self._backlog.drop(Closed("this transport was closed"))
+        self._backlog.raise_failed()
 
     async def __aenter__(self) -> Self:
         return await self._ready()

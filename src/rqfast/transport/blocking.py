@@ -6,15 +6,19 @@ A subclass says how calls start (`_start`), how a thread waits for them (`_wait`
 from __future__ import annotations
 
 import logging
+import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from concurrent import futures
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from .._core import Call, Claim, Lease, Many, Settle, Slot
 from ..api import Item
+from ..errors import RqfastError
 from ..model import Header, Seconds
+from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.stream import Stream
 from .calls import Calls, lease_list, lost_of
 from .options import Options
@@ -37,6 +41,7 @@ class BlockingTransport(Generic[T]):
         self._calls = Calls(options)
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._timeout = float("inf")
+        self._backlogs: dict[int, ThreadBacklog] = {}
 
     # -- the engine's own ---------------------------------------------------------------------------------
 
@@ -52,9 +57,19 @@ class BlockingTransport(Generic[T]):
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         raise NotImplementedError
 
-    def close(self) -> None:
-        """See `Transport.close`."""
+    def _soon(self, call: Call) -> Soon:
         raise NotImplementedError
+
+    def _end(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def _backlog(self) -> ThreadBacklog:
+        # By process: what a forked child inherits of its parent's never ends there.
+        pid = os.getpid()
+        if pid not in self._backlogs:
+            self._backlogs = {pid: ThreadBacklog(self._options.max_in_flight)}
+        return self._backlogs[pid]
 
     # -- running calls ------------------------------------------------------------------------------------
 
@@ -103,6 +118,31 @@ class BlockingTransport(Generic[T]):
         """See `Transport.publish`."""
         seq: int = self._one(self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id))
         return seq
+
+    def publish_soon(
+        self,
+        group_id: str,
+        event: Any,
+        priority: int = 0,
+        *,
+        delay: Seconds = 0,
+        rank: int = 0,
+        headers: dict[str, Header] | None = None,
+        dedup_id: str | None = None,
+    ) -> futures.Future[int]:
+        """See `Transport.publish_soon`."""
+        call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+        backlog = self._backlog
+        backlog.wait_for_room()
+        future = self._soon(call)
+        backlog.add(future)
+        future.add_done_callback(backlog.ended)
+        return future
+
+    def flush(self) -> None:
+        """See `Transport.flush`."""
+        self._backlog.wait()
+        self._backlog.raise_failed()
 
     def publish_many(self, iterable: Iterable[Item]) -> array[int]:
         """See `Transport.publish_many`."""
@@ -195,10 +235,21 @@ class BlockingTransport(Generic[T]):
         """See `Transport.dead_letter_many`."""
         return self._settle_many([self._calls.dead_letter(lease, reason) for lease in lease_list(leases)])
 
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self._end()
+        self._backlog.raise_failed()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except RqfastError as failed:
+            # What ended the block is what its caller must see.
+            if error is None:
+                raise
+            log.error("%s", failed)

@@ -14,10 +14,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent import futures
 from typing import Any, Generic, Self
 
 from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, LeaseLost, RqfastError
+from ..pipeline.backlog import Soon
 from .blocking import BlockingTransport, T
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
@@ -224,6 +226,14 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             slot.abandon()
             raise
 
+    def _soon(self, call: Call) -> Soon:
+        self._check()
+        future: futures.Future[Any] = futures.Future()
+        call.future = future
+        call.deadline = time.monotonic() + self._timeout
+        self._post(self._inner._gather.start, call)
+        return future
+
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         self._check()
         slot = LockSlot()
@@ -276,8 +286,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
     async def _close_inner(self) -> None:
         await self._inner.close()
 
-    def close(self) -> None:
-        """See `Transport.close`."""
+    def _end(self) -> None:
         if self._closed:
             return
         self._closed = True

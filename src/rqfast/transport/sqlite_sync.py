@@ -12,6 +12,7 @@ from typing import Any, Generic, Self
 from .._core import Call, Claim, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
 from ..errors import ConfigError
+from ..pipeline.backlog import Soon
 from ..pipeline.combine import Combiner
 from ..pipeline.watch import Watch
 from . import checks
@@ -142,9 +143,11 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
     def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         return self._combiner.wait(slot, undo)
 
+    def _soon(self, call: Call) -> Soon:
+        return self._combiner.soon(call)
+
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         return self._combiner.claim(call, acks, self._on_lost)
 
-    def close(self) -> None:
-        """See `Transport.close`."""
+    def _end(self) -> None:
         self._combiner.close()
