@@ -1,0 +1,148 @@
+"""The user's own statements, which commit with a publish or an ack: checked before anything is sent."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import InvalidMessage
+
+INT64 = 1 << 63
+
+# Strings, quoted names and comments; placeholders; words; what is left one character at a time.
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))
+    |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
+    |(?P<place>\?\d*|[:@$][A-Za-z_]\w*)
+    |(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)
+    |(?P<end>;)
+    |(?P<other>\d[\w.]*|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+# They end or begin a transaction, act on the connection, or (on a server) may not take part in a rollback.
+_REFUSED = {
+    "begin", "commit", "end", "rollback", "savepoint", "release", "attach", "detach", "pragma", "vacuum",
+}  # fmt: skip
+
+# rqlite takes a text parameter of this form for a blob.
+_BLOB_LIKE = re.compile(r"\s*[xX]'(?:[0-9a-fA-F]{2})*'\s*")
+
+
+def check_statements(statements: Any, argument: str = "with_statements") -> list[list[Any]]:
+    """Return `statements` as a list of [sql, *parameters], or refuse them.
+
+    Raises:
+        TypeError, InvalidMessage: which statement, and why.
+    """
+    if isinstance(statements, str | bytes) or not isinstance(statements, Iterable):
+        raise TypeError(f"{argument} is a list of [sql, *parameters], not {type(statements).__name__}")
+    return [_statement(one, f"{argument}[{position}]", position) for position, one in enumerate(statements)]
+
+
+def _statement(statement: Any, name: str, position: int) -> list[Any]:
+    if isinstance(statement, str) or not isinstance(statement, Sequence) or not statement:
+        raise TypeError(f"{name} is [sql, *parameters], not {type(statement).__name__}")
+    text, parameters = statement[0], list(statement[1:])
+    if not isinstance(text, str):
+        raise TypeError(f"{name}[0] is the SQL (str), not {type(text).__name__}")
+    text, places = _sql(text, name, position)
+    if len(parameters) != len(places):
+        raise InvalidMessage(f"{name} has {len(places)} placeholders and {len(parameters)} parameters", name, position)
+    return [text, *(_parameter(value, name, position) for value in parameters)]
+
+
+def _sql(text: str, name: str, position: int) -> tuple[str, list[str]]:
+    """The text without comments and final semicolon, and its placeholders."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidMessage(f"{name} holds a lone surrogate", name, position) from None
+    if "\0" in text:
+        raise InvalidMessage(f"{name} holds a NUL character", name, position)
+    kept: list[str] = []
+    places: list[str] = []
+    words: list[str] = []
+    ended = False
+    for token in _TOKEN.finditer(text):
+        kind, found = token.lastgroup, token.group()
+        if kind == "skip":
+            kept.append(" ")
+            continue
+        if kind == "end":
+            ended = True
+            continue
+        if ended:
+            raise InvalidMessage(f"{name} is more than one statement", name, position)
+        kept.append(found)
+        if kind == "word":
+            words.append(found.lower())
+        elif kind == "place":
+            places.append(found)
+    _check_words(words, name, position)
+    _check_places(places, name, position)
+    return "".join(kept).strip(), places
+
+
+def _check_words(words: list[str], name: str, position: int) -> None:
+    if not words:
+        raise InvalidMessage(f"{name} is no statement", name, position)
+    if words[0] in _REFUSED:
+        raise InvalidMessage(f"{name}: {words[0].upper()} cannot be part of a transaction of the queue", name, position)
+    if "returning" in words:
+        # On rqlite such a statement may fail without undoing the others.
+        raise InvalidMessage(f"{name}: RETURNING is not taken, nobody would see its rows", name, position)
+
+
+def _check_places(places: list[str], name: str, position: int) -> None:
+    if any(place != "?" for place in places):
+        raise InvalidMessage(f"{name}: placeholders are written ? and nothing else", name, position)
+
+
+def _parameter(value: Any, name: str, position: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value if value is None else int(value)
+    if isinstance(value, int):
+        if not -INT64 <= value < INT64:
+            raise InvalidMessage(f"{name}: {value} does not fit in 64 bits", name, position)
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidMessage(f"{name}: {value} is no number that a database can store", name, position)
+        return float(value)
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidMessage(f"{name}: a parameter holds a lone surrogate", name, position) from None
+        return str(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"{name}: a parameter is str, int, float, bool, bytes or None, not {type(value).__name__}")
+
+
+def for_http(statement: Sequence[Any]) -> list[Any]:
+    """A checked statement as rqlite takes it: bytes as numbers, and text that looks like a blob stays text."""
+    text, parameters = statement[0], list(statement[1:])
+    doubtful = {at for at, value in enumerate(parameters) if isinstance(value, str) and _BLOB_LIKE.fullmatch(value)}
+    if doubtful:
+        text = _with_casts(text, doubtful)
+    values = [
+        list(value.encode() if at in doubtful else value) if at in doubtful or isinstance(value, bytes) else value
+        for at, value in enumerate(parameters)
+    ]
+    return [text, *values]
+
+
+def _with_casts(text: str, places: set[int]) -> str:
+    """The text with CAST(? AS TEXT) for the placeholders at these positions."""
+    made, count = [], 0
+    for token in _TOKEN.finditer(text):
+        found = token.group()
+        if token.lastgroup == "place":
+            found = "CAST(? AS TEXT)" if count in places else found
+            count += 1
+        made.append(found)
+    return "".join(made)
