@@ -14,7 +14,7 @@ from types import GenericAlias
 
 import orjson
 
-from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost, Unavailable
+from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost, NotHeld, Unavailable
 
 cdef object _dumps = orjson.dumps
 cdef object _loads = orjson.loads
@@ -22,6 +22,7 @@ cdef object _Fragment = orjson.Fragment
 
 include "core/lease.pxi"
 include "core/calls.pxi"
+include "core/bundle.pxi"
 include "core/events.pxi"
 include "core/batch.pxi"
 include "core/batcher.pxi"

@@ -6,7 +6,7 @@ STATEMENTS = (
     "settle_apply", "groups_drain", "groups_ready", "publish_base", "publish_plain", "publish_groups",
     "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due", "adopt_groups",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_published",
+    "outcome", "outcome_published", "guard",
 )
 
 cdef enum:
@@ -14,7 +14,7 @@ cdef enum:
     SETTLE_APPLY, GROUPS_DRAIN, GROUPS_READY, PUBLISH_BASE, PUBLISH_PLAIN, PUBLISH_GROUPS
     DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE, ADOPT_GROUPS
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_PUBLISHED
+    OUTCOME, OUTCOME_PUBLISHED, GUARD
 
 MAX_BLOCKS = 8
 
@@ -25,8 +25,10 @@ cdef class Texts:
 
     cdef list texts
     cdef readonly list names
+    cdef readonly bint as_json
 
     def __init__(self, dict statements, bint as_json):
+        self.as_json = as_json
         self.names = list(STATEMENTS)
         self.texts = [statements[name] for name in STATEMENTS]
         if as_json:
@@ -82,6 +84,8 @@ cdef class Batch:
     cdef list others
     cdef list pubs
     cdef list blocks
+    cdef list bundles
+    cdef readonly bint alone
     cdef set settled
     cdef set dedup_ids
     cdef dict pub_groups
@@ -92,6 +96,8 @@ cdef class Batch:
     cdef list program_
     cdef list names_
     cdef Py_ssize_t dedup_slot
+    cdef list dedup_read
+    cdef bint ties
 
     def __init__(self, int lane=0):
         self.lane = lane
@@ -99,6 +105,7 @@ cdef class Batch:
         self.others = []
         self.pubs = []
         self.blocks = []
+        self.bundles = []
         self.settled = set()
         self.dedup_ids = set()
         self.pub_groups = {}
@@ -128,6 +135,14 @@ cdef class Batch:
     def reject(self, error):
         """Give every caller the error, each an own copy (a traceback belongs to one raise)."""
         cdef Call call
+        cdef Settle ack
+        if isinstance(error, NotHeld):
+            for ack in self.acks:
+                if error.lost is None or ack.place in error.lost:
+                    ack._lose()
+                else:
+                    ack._succeed(None)
+            return
         for call in self.calls():
             if not call._gone():
                 call._fail(_copy(error))
@@ -182,15 +197,25 @@ cdef class Batch:
             self.pub_groups[call.group] = call.priority
         if call._full():
             self.full = True
+            self.ties = self.ties or call.tied is not None
         self.rows += 1
         self.size += call.size
         return 0
 
     cdef bint takes_publish(self, Publish call) except -1:
-        # A row that dedup may suppress must not set the priority of its group for another.
-        if self.dedup_ids and call.group in self.pub_groups and self.pub_groups[call.group] != call.priority:
+        # A row that dedup, or a lost ack, may suppress must not set the priority of its group for another.
+        if (self.dedup_ids or self.ties) and call.group in self.pub_groups and self.pub_groups[call.group] != call.priority:
             return False
         return True
+
+    cdef int add_bundle(self, Bundle bundle) except -1:
+        for ack in bundle.acks:
+            self.add_settle(ack)
+        for publish in bundle.publishes:
+            self.add_publish(publish)
+        self.bundles.append(bundle)
+        self.alone = bundle.alone
+        return 0
 
     cdef Block block_for(self, Claim call):
         cdef Block block
@@ -245,12 +270,20 @@ cdef class Batch:
             self._make_publishes(texts, lane, window)
         if self.blocks:
             self._make_claims(texts, lane, n, name)
-        if self.tidy is not None:
+        for bundle in self.bundles:
+            self._make_own((<Bundle>bundle).statements)
+        if self.tidy is not None and not self.alone:
             if self.tidy > 0:
                 self._say(texts, TIDY_HIGH, [self.tidy])
             else:
                 self._say(texts, TIDY, [])
-        if self.acks or self.others or self.blocks:
+        if self.alone and texts.as_json:
+            # A server executes it as a whole (see `guard`), and gives no rows: they are read afterwards.
+            if self.dedup_slot == -2:
+                self.dedup_slot = len(self.names_)
+                self.names_.append("dedup_seqs")
+            self.names_.append("outcome")
+        elif self.acks or self.others or self.blocks:
             self._say(texts, OUTCOME, [lane])
         else:
             self._say(texts, OUTCOME_PUBLISHED, [lane])
@@ -269,6 +302,14 @@ cdef class Batch:
         self.program_.append([texts.texts[statement]] + params)
         return 0
 
+    cdef int _make_own(self, list statements) except -1:
+        cdef Py_ssize_t at = 0
+        for statement in statements:
+            self.names_.append(f"with_statements[{at}]")
+            self.program_.append(statement)
+            at += 1
+        return 0
+
     cdef int _make_settlements(self, Texts texts, str lane) except -1:
         cdef Settle call
         cdef dict groups = {}
@@ -277,10 +318,13 @@ cdef class Batch:
         if self.acks:
             rows = []
             for call in self.acks:
+                call.place = len(rows)
                 rows.append((call.lease.seq, call._token(), call.lease.group_id))
                 groups[call.lease.group_id] = None
             text = _json(rows)
             self._say(texts, ACK_VERDICT, [text, lane])
+            if self.alone:
+                self._say(texts, GUARD, [lane])
             self._say(texts, ACK_DELETE, [text, lane, _min_seq(self.acks), _max_seq(self.acks)])
         if self.others:
             rows = []
@@ -311,7 +355,8 @@ cdef class Batch:
             self._say(texts, PUBLISH_PLAIN, [rows, lane])
             self._say(texts, PUBLISH_GROUPS, [groups])
             return 0
-        rows = _json([(call.group, call.text, call.rank, call.delay, call.headers, call.dedup_id) for call in self.pubs])
+        rows = _json([(call.group, call.text, call.rank, call.delay, call.headers, call.dedup_id,
+                       None if call.tied is None else call.tied.place) for call in self.pubs])
         if self.dedup_ids:
             self._say(texts, DEDUP_PRUNE, [])
             self._say(texts, DEDUP_TAKE, [rows, lane, window])
@@ -320,7 +365,13 @@ cdef class Batch:
         self._say(texts, GROUPS_READY, [groups])
         if self.dedup_ids:
             self.dedup_slot = len(self.program_)
-            self._say(texts, DEDUP_SEQS, [_json([(None,) * 5 + (call.dedup_id,) for call in self.pubs])])
+            rows = _json([(None,) * 5 + (call.dedup_id,) for call in self.pubs])
+            self.dedup_read = [texts.texts[DEDUP_SEQS], rows]
+            if self.alone and texts.as_json:
+                # Its slot comes after all that is sent.
+                self.dedup_slot = -2
+            else:
+                self._say(texts, DEDUP_SEQS, [rows])
         return 0
 
     cdef int _make_claims(self, Texts texts, str lane, long long n, str name) except -1:
@@ -349,12 +400,22 @@ cdef class Batch:
         self.number = 0
         self.dedup_slot = -1
 
+    def lost_read(self):
+        """The parameter of the read that tells which acks of a refused bundle were lost (str)."""
+        cdef Settle call
+        return _json([(call.lease.seq, call._token(), call.lease.group_id) for call in self.acks])
+
+    @property
+    def acks_count(self):
+        """How many acks it holds."""
+        return len(self.acks)
+
     def reread(self, Texts texts not None, str lane not None):
         """Plain reads that give the results again after the request was found applied, and their slots."""
         cdef Block block
-        reads = [(len(self.program_) - 1, [texts.texts[OUTCOME], lane])]
+        reads = [(len(self.names_) - 1, [texts.texts[OUTCOME], lane])]
         if self.dedup_slot >= 0:
-            reads.append((self.dedup_slot, self.program_[self.dedup_slot]))
+            reads.append((self.dedup_slot, self.dedup_read))
         for block in self.blocks:
             reads.append((block.slot, [texts.texts[CLAIM_READ], block.token]))
         return reads
@@ -367,8 +428,8 @@ cdef class Batch:
         Returns whether the lane's row stands: None of it, or another number, means that n was never applied.
         """
         cdef Block block
-        if len(slots) != len(self.program_):
-            raise GarbledReply(f"{len(slots)} results for {len(self.program_)} statements")
+        if len(slots) != len(self.names_):
+            raise GarbledReply(f"{len(slots)} results for {len(self.names_)} statements")
         out = slots[len(slots) - 1]
         if not out:
             return False
@@ -388,7 +449,7 @@ cdef class Batch:
                 _check_lease_row(row)
         if self.dedup_slot >= 0:
             for row in slots[self.dedup_slot]:
-                if len(row) != 2 or type(row[0]) is not int or type(row[1]) is not int or not 0 <= row[0] < len(self.pubs):
+                if len(row) != 2 or type(row[0]) is not int or type(row[1]) not in (int, type(None)) or not 0 <= row[0] < len(self.pubs):
                     raise GarbledReply("a dedup row is not what it should be")
         return True
 
@@ -435,7 +496,7 @@ cdef class Batch:
 
     cdef int _resolve_publishes(self, long long base, list dedup) except -1:
         cdef Publish call
-        cdef dict known = {row[0]: row[1] for row in dedup}
+        cdef dict known = {row[0]: row[1] for row in dedup if row[1] is not None}
         cdef long long pos = 0
         for call in self.pubs:
             if known and pos in known:

@@ -77,7 +77,11 @@ cdef class Batcher:
     cdef Fifo claims
     cdef set dedup_ids
     cdef list taken
+    cdef list held
+    cdef set held_groups
+    cdef bint last_alone
     cdef long long serial
+    cdef long long made
 
     def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
         self.lanes = lanes
@@ -89,17 +93,21 @@ cdef class Batcher:
         self.claims = Fifo()
         self.dedup_ids = set()
         self.taken = [None] * lanes
+        self.held = []
+        self.held_groups = set()
 
     def waiting(self):
         """How many calls wait here."""
         cdef Fifo queue
-        count = self.shared.size() + self.claims.size()
+        count = self.shared.size() + self.claims.size() + len(self.held)
         for queue in self.queues:
             count += queue.size()
         return count
 
     def has_work(self, int lane):
         """Whether a batch for `lane` may be filled."""
+        if self.held and lane == 0:
+            self._let_go()
         if (<Fifo>self.queues[lane]).size():
             return True
         if lane == 0 and self.claims.size():
@@ -108,11 +116,26 @@ cdef class Batcher:
 
     def add(self, Call call not None):
         """Take in a call, behind those of its group that came before."""
+        self.made += 1
+        call.made = self.made
+        if self.held and self._is_held(call):
+            self.held.append(call)
+            if isinstance(call, Bundle):
+                self.held_groups |= (<Bundle>call).groups
+        elif isinstance(call, Bundle) and not self._is_ready(<Bundle>call):
+            self.held.append(call)
+            self.held_groups |= (<Bundle>call).groups
+        else:
+            self._enter(call)
+
+    cdef int _enter(self, Call call) except -1:
         cdef Pin pin
+        if isinstance(call, Bundle):
+            return self._enter_bundle(<Bundle>call)
         if isinstance(call, Claim):
             if (<Claim>call).tied is None:
                 self.claims.append(call)
-                return
+                return 0
             call = (<Claim>call).tied
         group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
         pin = self.pins.get(group)
@@ -126,16 +149,117 @@ cdef class Batcher:
             self.shared.append(call)
         else:
             (<Fifo>self.queues[pin.lane]).append(call)
+        return 0
+
+    # -- bundles ------------------------------------------------------------------------------------------
+    # A bundle belongs to several groups and goes through lane 0.  It is held until none of them has calls in
+    # another lane, and what is made after it for one of its groups is held behind it.
+
+    cdef int _enter_bundle(self, Bundle bundle) except -1:
+        for ack in bundle.acks:
+            self._pin((<Settle>ack).lease.group_id)
+        for publish in bundle.publishes:
+            self._pin((<Publish>publish).group)
+        (<Fifo>self.queues[0]).append(bundle)
+        return 0
+
+    cdef int _pin(self, str group) except -1:
+        cdef Pin pin = self.pins.get(group)
+        if pin is None:
+            pin = Pin.__new__(Pin)
+            self.pins[group] = pin
+        pin.lane = 0
+        pin.count += 1
+        return 0
+
+    cdef bint _is_ready(self, Bundle bundle) except -1:
+        cdef Pin pin
+        for group in bundle.groups:
+            pin = self.pins.get(group)
+            if pin is not None and (pin.lane != 0 or pin.shared > 0):
+                return False
+        return True
+
+    cdef bint _is_held(self, Call call) except -1:
+        if isinstance(call, Bundle):
+            return not self.held_groups.isdisjoint((<Bundle>call).groups)
+        if isinstance(call, Claim):
+            if (<Claim>call).tied is None:
+                return False
+            call = (<Claim>call).tied
+        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        return group in self.held_groups
+
+    cdef int _let_go(self) except -1:
+        cdef list held = self.held
+        cdef Call call
+        self.held = []
+        self.held_groups = set()
+        for call in held:
+            if self._is_held(call) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+                self.held.append(call)
+                if isinstance(call, Bundle):
+                    self.held_groups |= (<Bundle>call).groups
+            else:
+                self._enter(call)
+        return 0
+
+    cdef int _unpin_bundle(self, Bundle bundle) except -1:
+        for ack in bundle.acks:
+            self._unpin((<Settle>ack).lease.group_id, None)
+        for publish in bundle.publishes:
+            self._unpin((<Publish>publish).group, None)
+        return 0
+
+    cdef bint _fill_bundle(self, Batch batch, Bundle bundle) except -1:
+        # Whether it went; otherwise all calls of its groups wait for the next batch.
+        cdef Settle ack
+        cdef Publish publish
+        cdef Pin pin
+        goes = True
+        for ack in bundle.acks:
+            pin = self._pin_of(ack.lease.group_id)
+            goes = goes and not pin.closed and pin.rank <= RANK_ACK and ack.lease.seq not in batch.settled
+        for publish in bundle.publishes:
+            pin = self._pin_of(publish.group)
+            goes = goes and not pin.closed and batch.takes_publish(publish)
+            goes = goes and (publish.dedup_id is None or publish.dedup_id not in self.dedup_ids)
+        if goes:
+            batch.add_bundle(bundle)
+            self.dedup_ids |= batch.dedup_ids
+        for group in bundle.groups:
+            pin = self._pin_of(group)
+            pin.closed = pin.closed or not goes
+            pin.rank = RANK_ACK
+        for publish in bundle.publishes:
+            self._pin_of(publish.group).rank = RANK_PUBLISH
+        return goes
+
+    cdef Pin _pin_of(self, str group):
+        cdef Pin pin = <Pin>self.pins[group]
+        if pin.serial != self.serial:
+            pin.serial = self.serial
+            pin.rank = -1
+            pin.closed = False
+        return pin
+
+    # -- batches ------------------------------------------------------------------------------------------
 
     def take(self, int lane):
         """Fill a batch for a free lane; None when there is nothing for it."""
         cdef Batch batch = Batch(lane)
         self.serial += 1
-        # What is left in the lane's own queue may stand before calls of its group that are still shared.
-        if self._fill(batch, self.queues[lane], False) and self._takes_shared(batch):
-            self._fill(batch, self.shared, True)
+        if self.held and lane == 0:
+            self._let_go()
+        # Requests of a bundle alone take turns with claims, which cannot ride along with them.
+        if not (lane == 0 and self.last_alone and self.claims.size()):
+            # What is left in the lane's own queue may stand before calls of its group that are still shared.
+            if self._fill(batch, self.queues[lane], False) and not batch.alone and self._takes_shared(batch):
+                self._fill(batch, self.shared, True)
         if lane == 0:
-            self._fill_claims(batch)
+            if not batch.alone:
+                self._fill_claims(batch)
+            self.last_alone = batch.alone
         if not batch.rows:
             return None
         self.taken[lane] = batch
@@ -150,7 +274,8 @@ cdef class Batcher:
         cdef Fifo queue = self.queues[batch.lane]
         cdef Block block
         cdef Claim claim
-        queue.items = batch.acks + batch.others + batch.pubs + queue.items[queue.head:]
+        alone = [call for call in batch.acks + batch.others + batch.pubs if not (<Call>call).bundled]
+        queue.items = sorted(alone + batch.bundles, key=_when_made) + queue.items[queue.head:]
         queue.head = 0
         claims = [claim for block in batch.blocks for claim in block.claims if claim.tied is None]
         self.claims.items = claims + self.claims.items[self.claims.head:]
@@ -166,6 +291,9 @@ cdef class Batcher:
     cdef bint _is_full(self, Batch batch, Py_ssize_t size):
         return batch.rows >= self.max_rows or (batch.rows > 0 and batch.size + size > self.max_size)
 
+    cdef bint _has_no_room(self, Batch batch, Bundle bundle):
+        return batch.rows + len(bundle) > self.max_rows or batch.size + bundle.size > self.max_size
+
     cdef bint _fill(self, Batch batch, Fifo queue, bint shared) except -1:
         # Returns whether the queue was read to its end.
         cdef Py_ssize_t at = queue.head, end = len(queue.items), size
@@ -175,6 +303,17 @@ cdef class Batcher:
         cdef str group
         while at < end:
             call = <Call>queue.items[at]
+            if isinstance(call, Bundle):
+                if call._gone():
+                    self._unpin_bundle(<Bundle>call)
+                elif batch.rows and ((<Bundle>call).alone or self._has_no_room(batch, <Bundle>call)):
+                    break
+                elif not self._fill_bundle(batch, <Bundle>call):
+                    kept.append(call)
+                at += 1
+                if batch.alone:
+                    break
+                continue
             if isinstance(call, Publish):
                 group = (<Publish>call).group
                 size = (<Publish>call).size
@@ -281,8 +420,11 @@ cdef class Batcher:
         for queue in self.queues:
             found += queue.take_all()
         for call in found:
-            self._unpin((<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id, None)
-        return found + self.claims.take_all()
+            self._forget(call, False)
+        found += self.claims.take_all() + self.held
+        self.held = []
+        self.held_groups = set()
+        return found
 
     def abort(self):
         """Remove and return all calls that wait and those that are on their way."""
@@ -299,6 +441,11 @@ cdef class Batcher:
         found = self._expired(self.shared, now, True) + self._expired(self.claims, now, False)
         for queue in self.queues:
             found += self._expired(queue, now, False)
+        if self.held:
+            late = [call for call in self.held if (<Call>call).deadline <= now]
+            if late:
+                self.held = [call for call in self.held if (<Call>call).deadline > now]
+                found += late
         return found
 
     cdef list _expired(self, Fifo queue, double now, bint shared):
@@ -325,8 +472,14 @@ cdef class Batcher:
         cdef Pin pin
         if isinstance(call, Claim):
             return 0
+        if isinstance(call, Bundle):
+            return self._unpin_bundle(<Bundle>call)
         group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
         pin = <Pin>self.pins[group]
         if shared:
             pin.shared -= 1
         return self._unpin(group, pin)
+
+
+def _when_made(Call call):
+    return call.made

@@ -110,6 +110,8 @@ cdef class Call:
     cdef Many many
     cdef Py_ssize_t pos
     cdef bint told
+    cdef long long made
+    cdef bint bundled
 
     def part_of(self, Many many, Py_ssize_t pos):
         """Report to place `pos` of `many` instead of to a future."""
@@ -165,9 +167,10 @@ cdef class Publish(Call):
     cdef readonly str headers
     cdef readonly str dedup_id
     cdef readonly Py_ssize_t size
+    cdef Settle tied
 
     cdef bint _full(self):
-        return self.delay != 0 or self.rank != 0 or self.headers is not None or self.dedup_id is not None
+        return self.tied is not None or self.delay != 0 or self.rank != 0 or self.headers is not None or self.dedup_id is not None
 
 
 @cython.final
@@ -179,6 +182,7 @@ cdef class Settle(Call):
     cdef readonly object argument
     cdef public Claim then
     cdef public object on_lost
+    cdef Py_ssize_t place
 
     def __init__(self, Lease lease not None, int op, argument=0.0):
         self.lease = lease

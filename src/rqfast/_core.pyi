@@ -30,6 +30,18 @@ def make_publish(
     dedup_id: str | None,
     encode: Callable[[Any], str | bytes] | None,
 ) -> Publish: ...
+
+@final
+class Bundle(Call):
+    acks: list[Settle]
+    publishes: list[Publish]
+    statements: list[list[Any]]
+    alone: bool
+    size: int
+    def __init__(self, acks: list[Settle], publishes: list[Publish], statements: list[list[Any]]) -> None: ...
+    def __len__(self) -> int: ...
+    def until(self, deadline: float) -> None: ...
+
 def give_back(lease: Lease[Any]) -> Settle: ...
 def encode_program(program: list[Any]) -> bytes: ...
 def decode_reply(body: bytes) -> tuple[list[dict[str, Any]], str | None]: ...
@@ -156,6 +168,7 @@ class Claim(Call):
 @final
 class Texts:
     names: list[str]
+    as_json: bool
     def __init__(self, statements: dict[str, str], as_json: bool) -> None: ...
 
 @final
@@ -181,6 +194,9 @@ class Batch:
     tidy: int | None
     number: int
     outcome: Outcome | None
+    alone: bool
+    acks_count: int
+    def lost_read(self) -> str: ...
     def __init__(self, lane: int = 0) -> None: ...
     def __len__(self) -> int: ...
     @property

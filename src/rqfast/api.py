@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from asyncio import Future
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Iterable, Sequence
 from concurrent import futures
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
@@ -39,6 +39,7 @@ class Transport(Protocol[T]):
         rank: int = 0,
         headers: dict[str, Header] | None = None,
         dedup_id: str | None = None,
+        with_statements: Iterable[Sequence[Any]] = (),
     ) -> int:
         """Publish a message and return its seq (int, rising).
 
@@ -52,9 +53,16 @@ class Transport(Protocol[T]):
             headers: str to str, int, float, bool or None; 64 KiB at most.
             dedup_id: the same id within `dedup_window`, acknowledged or not, is not published again: the first
                 seq is returned, and nothing of the second is compared or applied.
+            with_statements: the caller's own `[sql, *parameters]`, which commit with the publish or not at all, in a
+                request of their own.  Placeholders are written `?`; no RETURNING; on a cluster nothing that each node
+                would answer differently (the time, random numbers).
 
         Raises:
             TypeError, InvalidMessage: the input; nothing was sent.
+            StatementError: one of `with_statements` failed; nothing was applied.
+
+        Example:
+            >>> t.publish("customer-7", order, with_statements=[["INSERT INTO orders VALUES(?, ?)", 7, 99.5]])
         """
 
     def publish_soon(
@@ -86,7 +94,7 @@ class Transport(Protocol[T]):
             RqfastError: the first error of those that failed since the last `flush`, with a note of how many did.
         """
 
-    def publish_many(self, iterable: Iterable[Item]) -> array[int]:
+    def publish_many(self, iterable: Iterable[Item], *, atomic: bool = False) -> array[int]:
         """Publish messages in order, through bounded batches, and return their seqs (array of 'q').
 
         The order holds in each group, and so seqs rise in each group; on rqlite the batches of different groups
@@ -94,6 +102,8 @@ class Transport(Protocol[T]):
 
         Args:
             iterable: `Message`s, or tuples of their first two or three fields.
+            atomic: all of them in one transaction, or none; refused when larger than one request (`max_batch`
+                messages, 1 MiB).
 
         Raises:
             PublishIncomplete: it stopped half-way (a bad item, the iterable raised, the cluster is gone): which are
@@ -142,11 +152,25 @@ class Transport(Protocol[T]):
             ack: leases to acknowledge; raises `LeaseLost` for the first that was lost, then nothing is claimed.
         """
 
-    def ack(self, lease: Lease[Any]) -> None:
+    def ack(
+        self,
+        lease: Lease[Any],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> None:
         """Acknowledge: the message is done and leaves the queue, the group goes on.
+
+        Args:
+            publish: messages, as in `publish_many`, that commit with the ack, or not at all when the lease was lost.
+            with_statements: the caller's own statements, likewise; see `publish`.
 
         Raises:
             LeaseLost: the lease no longer holds the message; nothing was changed.
+            StatementError: one of `with_statements` failed; nothing was applied, the lease stands.
+
+        Example:
+            >>> t.ack(lease, publish=[("invoices", {"order": 7})])
         """
 
     def nack(self, lease: Lease[Any], delay: Seconds = 0) -> None:
@@ -165,8 +189,17 @@ class Transport(Protocol[T]):
     def dead_letter(self, lease: Lease[Any], reason: str) -> None:
         """Take the message out of the queue, to the dead letters, with the reason; the group goes on."""
 
-    def ack_many(self, leases: Iterable[Lease[Any]]) -> list[Lease[Any]]:
-        """Acknowledge all; returns those that were lost."""
+    def ack_many(
+        self,
+        leases: Iterable[Lease[Any]],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> list[Lease[Any]]:
+        """Acknowledge all; returns those that were lost.
+
+        With `publish` or `with_statements` it is one transaction: was any lease lost, nothing is done.
+        """
 
     def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> list[Lease[Any]]:
         """`nack` all; returns those that were lost."""
@@ -214,6 +247,7 @@ class AsyncTransport(Protocol[T]):
         rank: int = 0,
         headers: dict[str, Header] | None = None,
         dedup_id: str | None = None,
+        with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[int]:
         """As `Transport.publish`."""
 
@@ -239,7 +273,9 @@ class AsyncTransport(Protocol[T]):
     def flush(self) -> Future[None]:
         """As `Transport.flush`."""
 
-    def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
+    def publish_many(
+        self, iterable: Iterable[Item] | AsyncIterable[Item], *, atomic: bool = False
+    ) -> Future[array[int]]:
         """As `Transport.publish_many`; takes async iterables too."""
 
     def claim(
@@ -268,7 +304,13 @@ class AsyncTransport(Protocol[T]):
     ) -> Future[list[Lease[T]]]:
         """As `Transport.claim_many`."""
 
-    def ack(self, lease: Lease[Any]) -> Future[None]:
+    def ack(
+        self,
+        lease: Lease[Any],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> Future[None]:
         """As `Transport.ack`."""
 
     def nack(self, lease: Lease[Any], delay: Seconds = 0) -> Future[None]:
@@ -283,7 +325,13 @@ class AsyncTransport(Protocol[T]):
     def dead_letter(self, lease: Lease[Any], reason: str) -> Future[None]:
         """As `Transport.dead_letter`."""
 
-    def ack_many(self, leases: Iterable[Lease[Any]]) -> Future[list[Lease[Any]]]:
+    def ack_many(
+        self,
+        leases: Iterable[Lease[Any]],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> Future[list[Lease[Any]]]:
         """As `Transport.ack_many`."""
 
     def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> Future[list[Lease[Any]]]:

@@ -52,6 +52,18 @@ class LeaseLost(RqfastError):
         self.group_id = group_id
 
 
+class NotHeld(RqfastError):
+    """A bundle was refused as a whole because an ack in it was lost.  Internal: callers get `LeaseLost`.
+
+    Attributes:
+        lost: the positions of the acks that were lost; None: all of them.
+    """
+
+    def __init__(self, lost: set[int] | None = None) -> None:
+        super().__init__("a lease was lost")
+        self.lost = lost
+
+
 class Unavailable(RqfastError, ConnectionError):
     """No node answered with a leader in time, and nothing was applied: the call may simply be made again.
 

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 from .._core import decode_reply, slot_errors, slot_rows
-from ..errors import ConfigError, GarbledReply, RqfastError, SchemaError, StatementError
+from ..errors import ConfigError, GarbledReply, NotHeld, RqfastError, SchemaError, StatementError
 
 _NOT_APPLIED = (
     "not leader",
@@ -112,6 +112,11 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
     if position == 0 and text == f"NOT NULL constraint failed: {lane_table}.n":
         return Result(Kind.REFUSED, text)
     name = statements[position] if position < len(statements) else f"statement {position}"
+    if name == "guard":
+        return _fatal(NotHeld())
+    if name.startswith("with_statements"):
+        # Those are executed, not requested: there a statement that fails, or does not prepare, undoes all.
+        return _fatal(StatementError(f"{node}: {text} ({name}); nothing was applied", text, name))
     if any(known in text for known in _SCHEMA):
         # The server goes on with the other statements then, and commits them: nothing here may pass for success.
         return _fatal(

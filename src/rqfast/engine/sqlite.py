@@ -17,7 +17,16 @@ from typing import Any
 import orjson
 
 from .._core import Batch, Outcome, Texts
-from ..errors import Closed, ConfigError, OutcomeUnknown, RqfastError, SchemaError, StatementError, Unavailable
+from ..errors import (
+    Closed,
+    ConfigError,
+    NotHeld,
+    OutcomeUnknown,
+    RqfastError,
+    SchemaError,
+    StatementError,
+    Unavailable,
+)
 from ..sql import Statements, upgrade
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
@@ -62,6 +71,7 @@ class SqliteEngine:
         self._db: sqlite3.Connection | None = None
         self.closed = False
         self._pid = 0
+        self._at = -1
         self._lane = ""
         self._n = 0
         self._forget_at = 0.0
@@ -210,12 +220,15 @@ class SqliteEngine:
             try:
                 slots = self._transaction(program, db)
             except sqlite3.Error as error:
-                if attempt == 1 and "NOT NULL" in str(error) and self.statements.names["lane"] in str(error):
+                name = batch.statement_names[self._at] if self._at >= 0 else "begin"
+                if attempt == 1 and self._at == 0 and "NOT NULL" in str(error):
                     # The lane was pruned after a day of silence, and nothing was applied.
                     self._renew_lane()
                     batch.forget_program()
                     continue
-                raise self._error(error, batch.statement_names[0] if batch.statement_names else "") from error
+                if name == "guard":
+                    raise NotHeld(self._lost(batch)) from None
+                raise self._error(error, name) from error
             break
         self._n = number
         if not batch.check(slots, number):
@@ -245,6 +258,13 @@ class SqliteEngine:
             ) from error
         batch.forget_program()
         return None
+
+    def _lost(self, batch: Batch) -> set[int]:
+        """Which acks of a refused bundle were lost."""
+        try:
+            return set(orjson.loads(self.read(self.statements.queue["ack_lost"], batch.lost_read())[0][0]))
+        except sqlite3.Error as error:
+            raise self._error(error, "ack_lost") from error
 
     def _forget_hourly(self) -> None:
         if time.monotonic() < self._forget_at:
@@ -289,11 +309,13 @@ class SqliteEngine:
         if db is None:
             db = self._connection()
         slots = []
+        self._at = -1
         try:
             db.execute("BEGIN IMMEDIATE")
-            for statement in program:
+            for self._at, statement in enumerate(program):
                 rows = db.execute(statement[0], statement[1:]).fetchall()
                 slots.append([list(row) for row in rows])
+            self._at = -1
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -308,6 +330,8 @@ class SqliteEngine:
                 f"{self.path}: locked by another program for {self._busy_timeout:g} s; nothing was applied, "
                 "call again or raise busy_timeout="
             )
+        if doing.startswith("with_statements"):
+            return StatementError(f"{self.path}: {text} ({doing}); nothing was applied", text, doing)
         if text.startswith(("no such", "there is no", "table ", "duplicate column")):
             return SchemaError(f"{self.path}: {text}; nothing was applied, check the queue's tables")
         return StatementError(f"{self.path}: {text} ({doing}); nothing was applied", text, doing)

@@ -6,11 +6,13 @@ import asyncio
 import uuid
 from typing import Any
 
+import orjson
+
 from .._core import Batch, Texts, encode_program
 from ..engine.outcome import Kind, Result
 from ..engine.rqlite import CERTAIN_READ, EXECUTE, WRITE, RqliteEngine
 from ..engine.time import QueueClock
-from ..errors import GarbledReply, OutcomeUnknown, RqfastError
+from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
 from .retry import MOST_COPIES, UNANSWERED, Progress, Step, next_step
 
@@ -73,6 +75,9 @@ class Lane:
         try:
             await self._register()
             return await self._send_number(batch)
+        except NotHeld:
+            # Rolled back, and so will be every copy: a lost lease stays lost.  The number is unspent.
+            raise
         except Exception as error:
             self.renew()
             if self.progress.ambiguous and isinstance(error, RqfastError):
@@ -113,6 +118,8 @@ class Lane:
                     return None
                 if step is Step.RAISE:
                     assert result.error is not None
+                    if isinstance(result.error, NotHeld) and batch.acks_count > 1:
+                        raise NotHeld(await self._lost(batch))
                     raise result.error
                 rows = await self._take(batch, number, step, result)
                 if rows is not None:
@@ -135,7 +142,7 @@ class Lane:
             if step is Step.DONE:
                 if self.progress.abandoned and len(result.rows) == len(EMPTY):
                     return []
-                if batch.check(result.rows, number):
+                if not batch.alone and batch.check(result.rows, number):
                     return result.rows
             rows = await self._read_again(batch, number)
         except GarbledReply as garbled:
@@ -179,7 +186,7 @@ class Lane:
             program = batch.empty_program(self._texts, self.name, number, now)
             names = EMPTY
         copy = asyncio.create_task(
-            self._engine.attempt(node, WRITE, encode_program(program), names),
+            self._engine.attempt(node, EXECUTE if batch.alone else WRITE, encode_program(program), names),
             name=f"rqfast: request {number}",
         )
         copies[copy] = node
@@ -216,6 +223,18 @@ class Lane:
             oldest.cancel()
             self.progress.open -= 1
             self.progress.unsure = True
+
+    async def _lost(self, batch: Batch) -> set[int]:
+        """Which acks of a refused bundle were lost."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 3600
+        rows = await self._engine.repeat(
+            CERTAIN_READ,
+            [[self._statements.queue["ack_lost"], batch.lost_read()]],
+            deadline=lambda: 0.0 if self.progress.abandoned else until,
+            names=["ack_lost"],
+        )
+        return set(orjson.loads(rows[0][0][0]))
 
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""

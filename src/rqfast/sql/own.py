@@ -123,7 +123,7 @@ def _parameter(value: Any, name: str, position: int) -> Any:
     raise TypeError(f"{name}: a parameter is str, int, float, bool, bytes or None, not {type(value).__name__}")
 
 
-def for_http(statement: Sequence[Any]) -> list[Any]:
+def for_http(statement: list[Any]) -> list[Any]:
     """A checked statement as rqlite takes it: bytes as numbers, and text that looks like a blob stays text."""
     text, parameters = statement[0], list(statement[1:])
     doubtful = {at for at, value in enumerate(parameters) if isinstance(value, str) and _BLOB_LIKE.fullmatch(value)}
@@ -146,3 +146,8 @@ def _with_casts(text: str, places: set[int]) -> str:
             count += 1
         made.append(found)
     return "".join(made)
+
+
+def for_sqlite(statement: list[Any]) -> list[Any]:
+    """A checked statement as SQLite takes it: as it is."""
+    return statement

@@ -80,19 +80,24 @@ INSERT INTO {messages}(seq,group_id,event,due,published_at) SELECT {base}+1+key,
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1) WHERE 1
 ON CONFLICT(group_id) DO UPDATE SET ready_at={ready_at} WHERE {groups}.ready_at>0
 
+-- fragment: kept
+-- Whether the ack that a row came with was not lost.
+(value->>6 IS NULL OR value->>6 NOT IN (SELECT a.value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2)) a))
+
 -- name: dedup_prune
 -- Forgets ids whose window has passed, some at a time.
 DELETE FROM {dedup} WHERE id IN (SELECT d.id FROM {dedup} d INDEXED BY {d_until} WHERE d.until<={t} ORDER BY d.until,d.id LIMIT 2000)
 
 -- name: dedup_take
 -- ?1 rows of the full form, ?2 lane, ?3 window: an id that stands keeps its first seq.
-INSERT INTO {dedup}(id,seq,until) SELECT value->>5,{base}+1+key,{t}+?3 FROM json_each(?1) WHERE value->>5 IS NOT NULL
+INSERT INTO {dedup}(id,seq,until) SELECT value->>5,{base}+1+key,{t}+?3 FROM json_each(?1) WHERE value->>5 IS NOT NULL AND {kept}
 ON CONFLICT(id) DO UPDATE SET seq=excluded.seq, until=excluded.until WHERE {dedup}.until<={t}
 
 -- name: publish_full
--- ?1 [[group,event,rank,delay,headers,dedup],..]: what a plain row has not; a known dedup id writes nothing.
+-- ?1 [[group,event,rank,delay,headers,dedup,ack],..]: what a plain row has not; a known dedup id writes nothing, nor
+-- does a row whose ack (a position in the list of acks) was lost.
 INSERT INTO {messages}(seq,group_id,event,rank,due,headers,published_at) SELECT {base}+1+key, value->>0, value->>1, value->>2, {t}+(value->>3), value->>4, {t}
-FROM json_each(?1) WHERE value->>5 IS NULL OR (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)={base}+1+key
+FROM json_each(?1) WHERE {kept} AND (value->>5 IS NULL OR (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)={base}+1+key)
 
 -- name: publish_full_groups
 -- A group row only where the group has a message; groups_ready follows and sets when it can be claimed.
@@ -180,6 +185,14 @@ UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {gro
 -- name: ack_verdict
 -- ?1 [[seq,token,group],..], ?2 lane: the positions that were lost, decided once and obeyed by all that follows.
 UPDATE {lane} SET lost_a=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})) WHERE lane=?2
+
+-- name: guard
+-- Rolls all back when one of the acks was lost: what is bundled with them must not happen then.
+UPDATE {lane} SET n=NULL WHERE lane=?1 AND lost_a<>'[]'
+
+-- name: ack_lost
+-- The positions of ?1 that are lost: asked after a guard refused, and good then, since a lost lease stays lost.
+SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})
 
 -- name: ack_delete
 -- By token first, so that the plan stays a search whatever statistics say; ?3 and ?4 bound the seqs of the list.

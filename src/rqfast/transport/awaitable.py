@@ -9,11 +9,11 @@ import asyncio
 import time
 from array import array
 from asyncio import Future
-from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Call, Claim, Lease, Many, Settle, give_back
+from .._core import Bundle, Call, Claim, Lease, Many, Settle, give_back
 from ..api import Item
 from ..errors import Closed, LeaseLost, RqfastError
 from ..model import Header, Seconds
@@ -21,8 +21,9 @@ from ..pipeline.backlog import TaskBacklog
 from ..pipeline.gather import Gather
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
+from ..sql.own import for_sqlite
 from .blocking import warn_lost
-from .calls import Calls, lease_list, lost_of
+from .calls import Calls, lease_list, lost_of, seqs_of
 from .claim_future import ClaimFuture
 from .options import Options
 
@@ -35,10 +36,11 @@ class AwaitableTransport(Generic[T]):
 
     _gather: Gather
     _waiting: Waiting
+    _own_statement: Callable[[list[Any]], list[Any]] = staticmethod(for_sqlite)
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._calls = Calls(options)
+        self._calls = Calls(options, self._own_statement)
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._closing: asyncio.Task[None] | None = None
         self._backlog = TaskBacklog(options.max_in_flight)
@@ -48,29 +50,38 @@ class AwaitableTransport(Generic[T]):
 
     # -- running calls ------------------------------------------------------------------------------------
 
-    def _one(self, call: Call) -> Future[Any]:
+    def _one(self, call: Call, bundle: Bundle | None = None) -> Future[Any]:
         future = self._gather.bind().create_future()
         call.future = future
         call.deadline = time.monotonic() + self._gather.timeout
-        self._gather.start(call)
+        if bundle is not None:
+            bundle.until(call.deadline)
+        self._gather.start(call if bundle is None else bundle)
         return future
 
-    def _begin(self, calls: list[Any]) -> Future[list[Any]]:
-        """Start calls whose outcomes come together, as a list."""
+    def _begin(self, calls: Sequence[Call], bundle: Bundle | None = None) -> Future[list[Any]]:
+        """Start calls whose outcomes come together, as a list; or the bundle that they are."""
         future: Future[list[Any]] = self._gather.bind().create_future()
+        if not calls:
+            future.set_result([])
+            return future
         many = Many(future, len(calls))
         deadline = time.monotonic() + self._gather.timeout
         for position, call in enumerate(calls):
             call.part_of(many, position)
             call.deadline = deadline
-            self._gather.start(call)
+            if bundle is None:
+                self._gather.start(call)
+        if bundle is not None:
+            bundle.until(deadline)
+            self._gather.start(bundle)
         return future
 
-    def _settle(self, call: Settle) -> Future[Any]:
+    def _settle(self, call: Settle, bundle: Bundle | None = None) -> Future[Any]:
         call.on_lost = self._on_lost
-        return self._one(call)
+        return self._one(call, bundle)
 
-    def _settle_many(self, calls: list[Settle]) -> Future[list[Lease[Any]]]:
+    def _settle_many(self, calls: list[Settle], bundle: Bundle | None = None) -> Future[list[Lease[Any]]]:
         lost: Future[list[Lease[Any]]] = self._gather.bind().create_future()
         if not calls:
             lost.set_result([])
@@ -84,7 +95,7 @@ class AwaitableTransport(Generic[T]):
             except Exception as error:
                 lost.set_exception(error)
 
-        self._begin(calls).add_done_callback(tell)
+        self._begin(calls, bundle).add_done_callback(tell)
         return lost
 
     # -- publishing ---------------------------------------------------------------------------------------
@@ -99,9 +110,11 @@ class AwaitableTransport(Generic[T]):
         rank: int = 0,
         headers: dict[str, Header] | None = None,
         dedup_id: str | None = None,
+        with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[int]:
         """See `Transport.publish`."""
-        return self._one(self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id))
+        call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+        return self._one(call, self._calls.bundle([call], (), with_statements) if with_statements else None)
 
     def publish_soon(
         self,
@@ -124,9 +137,14 @@ class AwaitableTransport(Generic[T]):
         """See `Transport.flush`."""
         return self._gather.bind().create_task(self._backlog.flush())
 
-    def publish_many(self, iterable: Iterable[Item] | AsyncIterable[Item]) -> Future[array[int]]:
+    def publish_many(
+        self, iterable: Iterable[Item] | AsyncIterable[Item], *, atomic: bool = False
+    ) -> Future[array[int]]:
         """See `Transport.publish_many`."""
         loop = self._gather.bind()
+        if atomic:
+            begun = None if isinstance(iterable, AsyncIterable) else self._begin_atomic(iterable)
+            return loop.create_task(self._atomic(iterable, begun))
         options = self._options
         stream: Batches = Stream(
             self._calls.item, self._begin, Future.cancel, max_batch=options.max_batch, window=options.window
@@ -143,6 +161,18 @@ class AwaitableTransport(Generic[T]):
             task = loop.create_task(self._stream(stream, items))
         task.add_done_callback(lambda _: stream.take_back())
         return task
+
+    def _begin_atomic(self, items: Iterable[Item]) -> Future[list[Any]]:
+        bundle = self._calls.atomic(items)
+        return self._begin(bundle.publishes, bundle if len(bundle) else None)
+
+    async def _atomic(
+        self, iterable: Iterable[Item] | AsyncIterable[Item], begun: Future[list[Any]] | None
+    ) -> array[int]:
+        if begun is None:
+            assert isinstance(iterable, AsyncIterable)
+            begun = self._begin_atomic([item async for item in iterable])
+        return seqs_of(await begun)
 
     async def _stream(self, stream: Batches, items: Iterator[Item]) -> array[int]:
         while stream.started:
@@ -245,9 +275,17 @@ class AwaitableTransport(Generic[T]):
 
     # -- settling -----------------------------------------------------------------------------------------
 
-    def ack(self, lease: Lease[Any]) -> Future[None]:
+    def ack(
+        self,
+        lease: Lease[Any],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> Future[None]:
         """See `Transport.ack`."""
-        return self._settle(self._calls.ack(lease))
+        call = self._calls.ack(lease)
+        bundle = self._calls.bundle([call], publish, with_statements) if publish or with_statements else None
+        return self._settle(call, bundle)
 
     def nack(self, lease: Lease[Any], delay: Seconds = 0) -> Future[None]:
         """See `Transport.nack`."""
@@ -265,9 +303,17 @@ class AwaitableTransport(Generic[T]):
         """See `Transport.dead_letter`."""
         return self._settle(self._calls.dead_letter(lease, reason))
 
-    def ack_many(self, leases: Iterable[Lease[Any]]) -> Future[list[Lease[Any]]]:
+    def ack_many(
+        self,
+        leases: Iterable[Lease[Any]],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> Future[list[Lease[Any]]]:
         """See `Transport.ack_many`."""
-        return self._settle_many([self._calls.ack(lease) for lease in lease_list(leases)])
+        calls = [self._calls.ack(lease) for lease in lease_list(leases)]
+        bundle = self._calls.bundle(calls, publish, with_statements) if publish or with_statements else None
+        return self._settle_many(calls, bundle)
 
     def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> Future[list[Lease[Any]]]:
         """See `Transport.nack_many`."""

@@ -14,13 +14,14 @@ from concurrent import futures
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from .._core import Call, Claim, Lease, Many, Settle, Slot
+from .._core import Bundle, Call, Claim, Lease, Many, Settle, Slot
 from ..api import Item
 from ..errors import RqfastError
 from ..model import Header, Seconds
 from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.stream import Stream
-from .calls import Calls, lease_list, lost_of
+from ..sql.own import for_sqlite
+from .calls import Calls, lease_list, lost_of, seqs_of
 from .options import Options
 
 log = logging.getLogger("rqfast")
@@ -38,10 +39,12 @@ class BlockingTransport(Generic[T]):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._calls = Calls(options)
+        self._calls = Calls(options, self._own_statement)
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._timeout = float("inf")
         self._backlogs: dict[int, ThreadBacklog] = {}
+
+    _own_statement: Callable[[list[Any]], list[Any]] = staticmethod(for_sqlite)
 
     # -- the engine's own ---------------------------------------------------------------------------------
 
@@ -73,34 +76,38 @@ class BlockingTransport(Generic[T]):
 
     # -- running calls ------------------------------------------------------------------------------------
 
-    def _one(self, call: Call) -> Any:
+    def _one(self, call: Call, bundle: Bundle | None = None) -> Any:
         slot = self._slot()
         call.future = slot
         call.deadline = time.monotonic() + self._timeout
-        self._start((call,), slot)
+        if bundle is not None:
+            bundle.until(call.deadline)
+        self._start((call if bundle is None else bundle,), slot)
         return self._wait(slot)
 
-    def _begin(self, calls: Sequence[Call]) -> Slot:
-        """Start calls whose outcomes come together, as a list, into the slot."""
+    def _begin(self, calls: Sequence[Call], bundle: Bundle | None = None) -> Slot:
+        """Start calls whose outcomes come together, as a list, into the slot; or the bundle that they are."""
         slot = self._slot()
         many = Many(slot, len(calls))
         deadline = time.monotonic() + self._timeout
         for position, call in enumerate(calls):
             call.part_of(many, position)
             call.deadline = deadline
+        if bundle is not None:
+            bundle.until(deadline)
         try:
-            self._start(calls, slot)
+            self._start(calls if bundle is None else (bundle,), slot)
         except BaseException:
             slot.abandon()
             raise
         return slot
 
-    def _settle(self, call: Settle) -> Any:
+    def _settle(self, call: Settle, bundle: Bundle | None = None) -> Any:
         call.on_lost = self._on_lost
-        return self._one(call)
+        return self._one(call, bundle)
 
-    def _settle_many(self, calls: list[Settle]) -> list[Lease[Any]]:
-        return lost_of(calls, self._wait(self._begin(calls))) if calls else []
+    def _settle_many(self, calls: list[Settle], bundle: Bundle | None = None) -> list[Lease[Any]]:
+        return lost_of(calls, self._wait(self._begin(calls, bundle))) if calls else []
 
     # -- publishing ---------------------------------------------------------------------------------------
 
@@ -114,9 +121,11 @@ class BlockingTransport(Generic[T]):
         rank: int = 0,
         headers: dict[str, Header] | None = None,
         dedup_id: str | None = None,
+        with_statements: Iterable[Sequence[Any]] = (),
     ) -> int:
         """See `Transport.publish`."""
-        seq: int = self._one(self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id))
+        call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+        seq: int = self._one(call, self._calls.bundle([call], (), with_statements) if with_statements else None)
         return seq
 
     def publish_soon(
@@ -144,8 +153,11 @@ class BlockingTransport(Generic[T]):
         self._backlog.wait()
         self._backlog.raise_failed()
 
-    def publish_many(self, iterable: Iterable[Item]) -> array[int]:
+    def publish_many(self, iterable: Iterable[Item], *, atomic: bool = False) -> array[int]:
         """See `Transport.publish_many`."""
+        if atomic:
+            bundle = self._calls.atomic(iterable)
+            return seqs_of(self._wait(self._begin(bundle.publishes, bundle)) if len(bundle) else [])
         items = iter(iterable)
         options = self._options
         stream = Stream(self._calls.item, self._begin, Slot.abandon, max_batch=options.max_batch, window=options.window)
@@ -194,9 +206,17 @@ class BlockingTransport(Generic[T]):
 
     # -- settling -----------------------------------------------------------------------------------------
 
-    def ack(self, lease: Lease[Any]) -> None:
+    def ack(
+        self,
+        lease: Lease[Any],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> None:
         """See `Transport.ack`."""
-        self._settle(self._calls.ack(lease))
+        call = self._calls.ack(lease)
+        bundle = self._calls.bundle([call], publish, with_statements) if publish or with_statements else None
+        self._settle(call, bundle)
 
     def nack(self, lease: Lease[Any], delay: Seconds = 0) -> None:
         """See `Transport.nack`."""
@@ -215,9 +235,17 @@ class BlockingTransport(Generic[T]):
         """See `Transport.dead_letter`."""
         self._settle(self._calls.dead_letter(lease, reason))
 
-    def ack_many(self, leases: Iterable[Lease[Any]]) -> list[Lease[Any]]:
+    def ack_many(
+        self,
+        leases: Iterable[Lease[Any]],
+        *,
+        publish: Iterable[Item] = (),
+        with_statements: Iterable[Sequence[Any]] = (),
+    ) -> list[Lease[Any]]:
         """See `Transport.ack_many`."""
-        return self._settle_many([self._calls.ack(lease) for lease in lease_list(leases)])
+        calls = [self._calls.ack(lease) for lease in lease_list(leases)]
+        bundle = self._calls.bundle(calls, publish, with_statements) if publish or with_statements else None
+        return self._settle_many(calls, bundle)
 
     def nack_many(self, leases: Iterable[Lease[Any]], delay: Seconds = 0) -> list[Lease[Any]]:
         """See `Transport.nack_many`."""

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import _core
 from ..errors import InvalidMessage, LeaseLost, RqfastError
 from ..model import Message
+from ..pipeline.stream import MAX_SIZE
+from ..sql.own import check_statements
 from . import checks
 from .options import Options, default_worker
 
 
 class Calls:
-    """Makes the calls of one transport, each checked before it exists."""
+    """Makes the calls of one transport, each checked before it exists.
 
-    def __init__(self, options: Options) -> None:
+    Args:
+        own: from a checked statement of the user to the form in which this engine takes it.
+    """
+
+    def __init__(self, options: Options, own: Callable[[list[Any]], list[Any]]) -> None:
         self._encode = options.encode
+        self._own = own
+        self._max_batch = options.max_batch
 
     def publish(
         self,
@@ -65,6 +74,41 @@ class Calls:
             "iterable",
             position,
         )
+
+    def atomic(self, items: Iterable[Any]) -> _core.Bundle:
+        """Messages that are one transaction; refused when larger than one request."""
+        calls = []
+        size = 0
+        for position, item in enumerate(items):
+            calls.append(self.item(item, position))
+            size += calls[-1].size
+            if len(calls) > self._max_batch or size > MAX_SIZE:
+                raise InvalidMessage(
+                    f"atomic=True: more than one request holds ({self._max_batch:,} messages, the option max_batch, "
+                    f"or {MAX_SIZE:,} bytes)",
+                    "iterable",
+                    position,
+                )
+        return _core.Bundle([], calls, [])
+
+    def bundle(
+        self, calls: Sequence[_core.Settle | _core.Publish], publish: Any, with_statements: Any
+    ) -> _core.Bundle | None:
+        """What commits with these calls, acks or one publish; None when nothing does."""
+        if not isinstance(publish, Iterable) or isinstance(publish, str | bytes | dict):
+            raise TypeError(f"publish is a list of messages, not {type(publish).__name__}")
+        publishes = [self.item(item, position) for position, item in enumerate(publish)]
+        statements = [self._own(statement) for statement in check_statements(with_statements)]
+        if not publishes and not statements:
+            return None
+        acks = [call for call in calls if isinstance(call, _core.Settle)]
+        own = [call for call in calls if isinstance(call, _core.Publish)]
+        if not acks and not own:
+            raise InvalidMessage("publish= and with_statements= commit with a lease, and none was given", "leases")
+        seqs = {ack.lease.seq for ack in acks}
+        if len(seqs) < len(acks):
+            raise InvalidMessage("the same message twice among the leases", "leases")
+        return _core.Bundle(acks, own + publishes, statements)
 
     def claim(
         self,
@@ -118,6 +162,14 @@ def lease_list(leases: Any, argument: str = "leases") -> list[_core.Lease[Any]]:
     if isinstance(leases, _core.Lease) or not isinstance(leases, Iterable):
         raise TypeError(f"{argument} is a list of leases, not {type(leases).__name__}")
     return [checks.lease(lease, f"an item of {argument}") for lease in leases]
+
+
+def seqs_of(results: Sequence[Any]) -> array[int]:
+    """What an atomic `publish_many` returns, or raises: all took effect, or none."""
+    for result in results:
+        if isinstance(result, RqfastError):
+            raise result
+    return array("q", results)
 
 
 def lost_of(calls: Sequence[_core.Settle], results: Sequence[Any]) -> list[_core.Lease[Any]]:

@@ -20,6 +20,7 @@ from typing import Any, Generic, Self
 from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, LeaseLost, RqfastError
 from ..pipeline.backlog import Soon
+from ..sql.own import for_http
 from .blocking import BlockingTransport, T
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
@@ -118,6 +119,8 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         Unavailable: no node with a leader within `timeout`.
         SchemaError, StatementError: the tables.
     """
+
+    _own_statement = staticmethod(for_http)
 
     def __init__(
         self,

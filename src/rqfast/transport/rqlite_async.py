@@ -20,6 +20,7 @@ from ..pipeline.lanes import Lane
 from ..pipeline.waiting import Waiting
 from ..pipeline.watch import Watch
 from ..sql import Statements
+from ..sql.own import for_http
 from . import checks
 from .awaitable import AwaitableTransport, Opening, T
 from .options import default_worker, split
@@ -83,6 +84,8 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         clock: see `connect`.
         **options: see `connect`; here also `auth`, `ssl`, `discover`.
     """
+
+    _own_statement = staticmethod(for_http)
 
     def __init__(
         self,
