@@ -66,6 +66,7 @@ cdef class Batcher:
 
     Lane 0 carries settlements and claims, the others publishes; a group with anything pending stays in its lane.
     With one lane, it carries all.  Bounded: a batch ends at `max_rows` rows or `max_size` bytes.
+    An operating call goes alone, when all that was made before it is over; what is made after it is held till then.
     """
 
     cdef readonly int lanes
@@ -77,6 +78,8 @@ cdef class Batcher:
     cdef Fifo claims
     cdef set dedup_ids
     cdef list taken
+    cdef list held
+    cdef bint holds
     cdef long long serial
 
     def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
@@ -89,11 +92,12 @@ cdef class Batcher:
         self.claims = Fifo()
         self.dedup_ids = set()
         self.taken = [None] * lanes
+        self.held = []
 
     def waiting(self):
         """How many calls wait here."""
         cdef Fifo queue
-        count = self.shared.size() + self.claims.size()
+        count = self.shared.size() + self.claims.size() + len(self.held)
         for queue in self.queues:
             count += queue.size()
         return count
@@ -102,17 +106,24 @@ cdef class Batcher:
         """Whether a batch for `lane` may be filled."""
         if (<Fifo>self.queues[lane]).size():
             return True
-        if lane == 0 and self.claims.size():
+        if lane == 0 and (self.claims.size() or (self.holds and self._is_idle())):
             return True
         return (lane > 0 or self.lanes == 1) and self.shared.size() > 0
 
     def add(self, Call call not None):
         """Take in a call, behind those of its group that came before."""
+        if self.holds or isinstance(call, Operate):
+            self.holds = True
+            self.held.append(call)
+        else:
+            self._enter(call)
+
+    cdef int _enter(self, Call call) except -1:
         cdef Pin pin
         if isinstance(call, Claim):
             if (<Claim>call).tied is None:
                 self.claims.append(call)
-                return
+                return 0
             call = (<Claim>call).tied
         group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
         pin = self.pins.get(group)
@@ -126,10 +137,59 @@ cdef class Batcher:
             self.shared.append(call)
         else:
             (<Fifo>self.queues[pin.lane]).append(call)
+        return 0
+
+    # -- operating calls ----------------------------------------------------------------------------------
+
+    cdef bint _is_idle(self):
+        # Nothing waits, but for what is held, and nothing is in flight.
+        return not self.pins and not self.claims.size() and not any(self.taken)
+
+    cdef Batch _take_operate(self):
+        cdef Operate call
+        cdef Batch batch
+        while self.holds and self._is_idle():
+            call = self.held.pop(0)
+            if not call._gone():
+                batch = Batch(0)
+                batch.operate = call
+                batch.rows = 1
+                self.taken[0] = batch
+                return batch
+            self._let_go(None)
+        return None
+
+    cdef int _let_go(self, Operate unfinished) except -1:
+        # What is held up to the next operating call goes its usual way; one that is unfinished comes next.
+        cdef Py_ssize_t at = 0
+        while at < len(self.held) and not isinstance(self.held[at], Operate):
+            self._enter(self.held[at])
+            at += 1
+        del self.held[:at]
+        if unfinished is not None:
+            self.held.insert(0, unfinished)
+        self.holds = bool(self.held)
+        return 0
+
+    cdef list _expired_held(self, double now):
+        cdef Call call
+        found = [call for call in self.held if call.deadline <= now]
+        if found:
+            self.held = [call for call in self.held if call.deadline > now]
+            if not any([(<Batch>batch).operate is not None for batch in self.taken if batch is not None]):
+                self._let_go(None)
+        return found
+
+    # -- batches ------------------------------------------------------------------------------------------
 
     def take(self, int lane):
         """Fill a batch for a free lane; None when there is nothing for it."""
-        cdef Batch batch = Batch(lane)
+        cdef Batch batch
+        if self.holds and lane == 0:
+            batch = self._take_operate()
+            if batch is not None:
+                return batch
+        batch = Batch(lane)
         self.serial += 1
         # What is left in the lane's own queue may stand before calls of its group that are still shared.
         if self._fill(batch, self.queues[lane], False) and self._takes_shared(batch):
@@ -150,6 +210,8 @@ cdef class Batcher:
         cdef Fifo queue = self.queues[batch.lane]
         cdef Block block
         cdef Claim claim
+        if batch.operate is not None:
+            self.held.insert(0, batch.operate)
         queue.items = batch.acks + batch.others + batch.pubs + queue.items[queue.head:]
         queue.head = 0
         claims = [claim for block in batch.blocks for claim in block.claims if claim.tied is None]
@@ -264,6 +326,8 @@ cdef class Batcher:
         self.dedup_ids -= batch.dedup_ids
         if self.taken[batch.lane] is batch:
             self.taken[batch.lane] = None
+            if batch.operate is not None:
+                self._let_go(batch.operate if batch.operate.goes_on and not batch.operate._gone() else None)
 
     cdef int _unpin(self, str group, Pin pin) except -1:
         if pin is None:
@@ -282,7 +346,10 @@ cdef class Batcher:
             found += queue.take_all()
         for call in found:
             self._unpin((<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id, None)
-        return found + self.claims.take_all()
+        found += self.claims.take_all() + self.held
+        self.held = []
+        self.holds = False
+        return found
 
     def expire(self, double now):
         """Remove and return the calls whose deadline passed while they waited: they were never sent."""
@@ -290,7 +357,7 @@ cdef class Batcher:
         found = self._expired(self.shared, now, True) + self._expired(self.claims, now, False)
         for queue in self.queues:
             found += self._expired(queue, now, False)
-        return found
+        return found + self._expired_held(now) if self.holds else found
 
     cdef list _expired(self, Fifo queue, double now, bint shared):
         # Calls stand in the order of their deadlines, but for those of our own, which have none.

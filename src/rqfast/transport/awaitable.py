@@ -24,12 +24,13 @@ from ..pipeline.waiting import Waiting
 from .blocking import warn_lost
 from .calls import Calls, lease_list, lost_of
 from .claim_future import ClaimFuture
+from .operate_awaitable import AwaitableOperating
 from .options import Options
 
 T = TypeVar("T")
 
 
-class AwaitableTransport(Generic[T]):
+class AwaitableTransport(AwaitableOperating[T], Generic[T]):
     """What `AsyncTransport` promises, in terms of a `Gather` and its `Waiting`, which a subclass makes."""
 
     _gather: Gather

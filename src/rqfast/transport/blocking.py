@@ -18,6 +18,7 @@ from ..api import Item
 from ..model import Header, Seconds
 from ..pipeline.stream import Stream
 from .calls import Calls, lease_list, lost_of
+from .operate_blocking import BlockingOperating
 from .options import Options
 
 log = logging.getLogger("rqfast")
@@ -30,7 +31,7 @@ def warn_lost(error: Exception) -> None:
     log.warning("%s", error)
 
 
-class BlockingTransport(Generic[T]):
+class BlockingTransport(BlockingOperating[T], Generic[T]):
     """What `Transport` promises, in terms of three methods of an engine's own."""
 
     def __init__(self, options: Options) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Generic, Self
 from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, LeaseLost, RqfastError
 from .blocking import BlockingTransport, T
+from .operating import Operating, Question, Rows
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
 
@@ -249,6 +250,15 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
                 self._post_back(slot)
             slot.abandon()
             raise
+
+    @property
+    def _operating(self) -> Operating:  # type: ignore[override]
+        return self._inner._operating
+
+    def _ask(self, question: Question[Any]) -> list[Rows]:
+        self._check()
+        rows: list[Rows] = self._thread.run(self._inner._ask(question))
+        return rows
 
     def _raise_lost(self, outcomes: Sequence[Any]) -> None:
         for outcome in outcomes:
