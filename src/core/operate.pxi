@@ -18,7 +18,7 @@ OPERATIONS = {
 
 # The most messages that one commit takes away or brings back: more would hold up all that wait behind it.
 cdef enum:
-    STEP = 5000
+    STEP = 2000
 
 
 @cython.final

@@ -156,7 +156,7 @@ class Transport(Protocol[T]):
         """The queue in figures.
 
         Writes wait for it on no engine (but for a queue in memory).  It walks an index of all messages and looks at
-        each group that is not held back: about 0.1 s for 1,000,000 messages in 1,000 groups, 2 s in 1,000,000.
+        each group that is not held back: about 0.1 s for 1,000,000 messages in 1,000 groups, 1 to 2 s in 1,000,000.
         """
 
     def groups(
@@ -217,7 +217,7 @@ class Transport(Protocol[T]):
     def purge(self, group_id: str | None = None, *, everything: bool = False) -> int:
         """Delete all messages of a group, but for what is in work; returns how many they were.
 
-        Takes what was published before the call; in steps of 5,000 messages, each a commit of its own that `timeout`
+        Takes what was published before the call; in steps of 2,000 messages, each a commit of its own that `timeout`
         bounds, so that it holds up nobody.  Dead letters stay.
 
         Args:
