@@ -9,12 +9,13 @@ and reads no clock: what happens for each *request* is Python, in `rqfast.pipeli
 
 cimport cython
 
+import re
 from copy import copy as copy_error
 from types import GenericAlias
 
 import orjson
 
-from rqfast.errors import GarbledReply, InvalidMessage, LeaseLost, NotHeld, Unavailable
+from rqfast.errors import Closed, GarbledReply, InvalidMessage, LeaseLost, NotHeld, OutcomeUnknown, Unavailable
 
 cdef object _dumps = orjson.dumps
 cdef object _loads = orjson.loads
@@ -24,6 +25,7 @@ include "core/lease.pxi"
 include "core/calls.pxi"
 include "core/bundle.pxi"
 include "core/events.pxi"
+include "core/operate.pxi"
 include "core/batch.pxi"
 include "core/batcher.pxi"
 include "core/reply.pxi"

@@ -21,18 +21,24 @@ MAX_BLOCKS = 8
 
 @cython.final
 cdef class Texts:
-    """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP."""
+    """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP.
+
+    `operate` holds those of the operating calls; each takes as many of their common parameters as it names.
+    """
 
     cdef list texts
     cdef readonly list names
     cdef readonly bint as_json
+    cdef dict operate
 
-    def __init__(self, dict statements, bint as_json):
+    def __init__(self, dict statements, bint as_json, dict operate=None):
         self.as_json = as_json
         self.names = list(STATEMENTS)
-        self.texts = [statements[name] for name in STATEMENTS]
-        if as_json:
-            self.texts = [_Fragment(_dumps(text)) for text in self.texts]
+        self.texts = [_Fragment(_dumps(statements[name])) if as_json else statements[name] for name in STATEMENTS]
+        self.operate = {
+            name: (_Fragment(_dumps(text)) if as_json else text, max(map(int, re.findall(r"\?(\d)", text)), default=0))
+            for name, text in (operate or {}).items()
+        }
 
 
 @cython.final
@@ -53,7 +59,8 @@ cdef class Outcome:
     """What a reply said beyond the calls' own results.
 
     `unfilled` claims found nothing (short tells of which min_priority); `give_back` leases that no caller takes;
-    `refused` claims whose `ack=` lease was lost; `late` pairs of (claim, leases) that a resend let run down.
+    `refused` claims whose `ack=` lease was lost; `late` pairs of (claim, leases) that a resend let run down;
+    `goes_on` an operating call that has steps left.
     """
 
     cdef readonly double t
@@ -64,6 +71,7 @@ cdef class Outcome:
     cdef readonly list refused
     cdef readonly list late
     cdef readonly bint published
+    cdef readonly Operate goes_on
 
     def __init__(self):
         self.unfilled = []
@@ -75,7 +83,7 @@ cdef class Outcome:
 
 @cython.final
 cdef class Batch:
-    """Calls that go in one transaction: settlements, then publishes, then claims."""
+    """Calls that go in one transaction: settlements, then publishes, then claims; or one operating call."""
 
     cdef readonly int lane
     cdef readonly Py_ssize_t rows
@@ -86,6 +94,7 @@ cdef class Batch:
     cdef list blocks
     cdef list bundles
     cdef readonly bint alone
+    cdef readonly Operate operate
     cdef set settled
     cdef set dedup_ids
     cdef dict pub_groups
@@ -122,7 +131,7 @@ cdef class Batch:
     @property
     def claims_only(self):
         """Whether the batch settles and publishes nothing."""
-        return not (self.acks or self.others or self.pubs)
+        return not (self.acks or self.others or self.pubs) and self.operate is None
 
     def calls(self):
         """All calls of the batch that a caller waits for (of a claim and its `ack=`, the claim)."""
@@ -130,6 +139,8 @@ cdef class Batch:
         found = [settle for settle in self.acks if settle.then is None] + self.others + self.pubs
         for block in self.blocks:
             found += (<Block>block).claims
+        if self.operate is not None:
+            found.append(self.operate)
         return found
 
     def reject(self, error):
@@ -277,7 +288,9 @@ cdef class Batch:
                 self._say(texts, TIDY_HIGH, [self.tidy])
             else:
                 self._say(texts, TIDY, [])
-        if self.alone and texts.as_json:
+        if self.operate is not None:
+            self._make_operate(texts, lane)
+        elif self.alone and texts.as_json:
             # A server executes it as a whole (see `guard`), and gives no rows: they are read afterwards.
             if self.dedup_slot == -2:
                 self.dedup_slot = len(self.names_)
@@ -308,6 +321,14 @@ cdef class Batch:
             self.names_.append(f"with_statements[{at}]")
             self.program_.append(statement)
             at += 1
+        return 0
+
+    cdef int _make_operate(self, Texts texts, str lane) except -1:
+        cdef list parameters = self.operate._parameters(lane)
+        for name in (*OPERATIONS[self.operate.operation], "operate_forget", "operate_outcome"):
+            text, count = texts.operate[name]
+            self.names_.append(name)
+            self.program_.append([text] + parameters[:count])
         return 0
 
     cdef int _make_settlements(self, Texts texts, str lane) except -1:
@@ -413,7 +434,8 @@ cdef class Batch:
     def reread(self, Texts texts not None, str lane not None):
         """Plain reads that give the results again after the request was found applied, and their slots."""
         cdef Block block
-        reads = [(len(self.names_) - 1, [texts.texts[OUTCOME], lane])]
+        outcome = texts.texts[OUTCOME] if self.operate is None else texts.operate["operate_outcome"][0]
+        reads = [(len(self.names_) - 1, [outcome, lane])]
         if self.dedup_slot >= 0:
             reads.append((self.dedup_slot, self.dedup_read))
         for block in self.blocks:
@@ -442,6 +464,9 @@ cdef class Batch:
             raise GarbledReply("no base for the seqs")
         if row[5] is not None and (type(row[5]) is not int or not -1 <= row[5] < 1000):
             raise GarbledReply("an impossible hint")
+        if self.operate is not None:
+            _check_operated(row)
+            return True
         _positions(row[2], len(self.acks))
         _positions(row[3], len(self.others))
         for block in self.blocks:
@@ -460,6 +485,11 @@ cdef class Batch:
         outcome.t = row[4]
         outcome.hint = row[5]
         outcome.published = bool(self.pubs)
+        if self.operate is not None:
+            self.operate._take_in(row)
+            outcome.goes_on = self.operate if self.operate.goes_on else None
+            self.outcome = outcome
+            return outcome
         self._resolve_acks(_positions(row[2], len(self.acks)))
         self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
         if self.pubs:

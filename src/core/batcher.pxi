@@ -66,6 +66,7 @@ cdef class Batcher:
 
     Lane 0 carries settlements and claims, the others publishes; a group with anything pending stays in its lane.
     With one lane, it carries all.  Bounded: a batch ends at `max_rows` rows or `max_size` bytes.
+    An operating call goes alone, when all that was made before it is over; what is made after it is held till then.
     """
 
     cdef readonly int lanes
@@ -80,6 +81,8 @@ cdef class Batcher:
     cdef list held
     cdef set held_groups
     cdef bint last_alone
+    cdef bint barrier
+    cdef bint operating
     cdef long long serial
     cdef long long made
 
@@ -110,7 +113,7 @@ cdef class Batcher:
             self._let_go()
         if (<Fifo>self.queues[lane]).size():
             return True
-        if lane == 0 and self.claims.size():
+        if lane == 0 and (self.claims.size() or self._operates_next()):
             return True
         return (lane > 0 or self.lanes == 1) and self.shared.size() > 0
 
@@ -118,13 +121,11 @@ cdef class Batcher:
         """Take in a call, behind those of its group that came before."""
         self.made += 1
         call.made = self.made
-        if self.held and self._is_held(call):
+        if self.barrier or isinstance(call, Operate):
+            self.barrier = True
             self.held.append(call)
-            if isinstance(call, Bundle):
-                self.held_groups |= (<Bundle>call).groups
-        elif isinstance(call, Bundle) and not self._is_ready(<Bundle>call):
-            self.held.append(call)
-            self.held_groups |= (<Bundle>call).groups
+        elif (self.held and self._is_held(call)) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+            self._hold(call)
         else:
             self._enter(call)
 
@@ -190,16 +191,27 @@ cdef class Batcher:
         group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
         return group in self.held_groups
 
+    cdef int _hold(self, Call call) except -1:
+        self.held.append(call)
+        if isinstance(call, Bundle):
+            self.held_groups |= (<Bundle>call).groups
+        return 0
+
     cdef int _let_go(self) except -1:
+        # What is held goes its usual way if it may; nothing passes an operating call.
         cdef list held = self.held
         cdef Call call
+        if self.operating:
+            return 0
         self.held = []
         self.held_groups = set()
+        self.barrier = False
         for call in held:
-            if self._is_held(call) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+            if self.barrier or isinstance(call, Operate):
+                self.barrier = True
                 self.held.append(call)
-                if isinstance(call, Bundle):
-                    self.held_groups |= (<Bundle>call).groups
+            elif self._is_held(call) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+                self._hold(call)
             else:
                 self._enter(call)
         return 0
@@ -243,14 +255,50 @@ cdef class Batcher:
             pin.closed = False
         return pin
 
+    # -- operating calls ----------------------------------------------------------------------------------
+    # They go alone, when all that was made before is over; what is made after is held till then.
+
+    cdef bint _operates_next(self):
+        # Nothing waits, but for what is held behind an operating call, and nothing is in flight.
+        return (self.barrier and not self.operating and isinstance(self.held[0], Operate)
+                and not self.pins and not self.claims.size() and not any(self.taken))
+
+    cdef Batch _take_operate(self):
+        cdef Operate call
+        cdef Batch batch
+        while self._operates_next():
+            call = self.held.pop(0)
+            if not call._gone():
+                batch = Batch(0)
+                batch.operate = call
+                batch.rows = 1
+                self.operating = True
+                self.taken[0] = batch
+                return batch
+            self._let_go()
+        return None
+
+    cdef int _operated(self, Operate call, bint again) except -1:
+        # Over, or one step of it: what was held goes, then comes the next step.
+        self.operating = False
+        self._let_go()
+        if again:
+            self.held.insert(0, call)
+            self.barrier = True
+        return 0
+
     # -- batches ------------------------------------------------------------------------------------------
 
     def take(self, int lane):
         """Fill a batch for a free lane; None when there is nothing for it."""
-        cdef Batch batch = Batch(lane)
-        self.serial += 1
+        cdef Batch batch
         if self.held and lane == 0:
             self._let_go()
+            batch = self._take_operate()
+            if batch is not None:
+                return batch
+        batch = Batch(lane)
+        self.serial += 1
         # Requests of a bundle alone take turns with claims, which cannot ride along with them.
         if not (lane == 0 and self.last_alone and self.claims.size()):
             # What is left in the lane's own queue may stand before calls of its group that are still shared.
@@ -282,6 +330,8 @@ cdef class Batcher:
         self.claims.head = 0
         self.dedup_ids -= batch.dedup_ids
         self.taken[batch.lane] = None
+        if batch.operate is not None:
+            self._operated(batch.operate, True)
 
     cdef bint _takes_shared(self, Batch batch):
         # Few publishes ride along with settlements and claims: one commit instead of two.
@@ -403,6 +453,8 @@ cdef class Batcher:
         self.dedup_ids -= batch.dedup_ids
         if self.taken[batch.lane] is batch:
             self.taken[batch.lane] = None
+            if batch.operate is not None:
+                self._operated(batch.operate, batch.operate.goes_on and not batch.operate._gone())
 
     cdef int _unpin(self, str group, Pin pin) except -1:
         if pin is None:
@@ -424,6 +476,7 @@ cdef class Batcher:
         found += self.claims.take_all() + self.held
         self.held = []
         self.held_groups = set()
+        self.barrier = self.operating
         return found
 
     def abort(self):
@@ -445,6 +498,7 @@ cdef class Batcher:
             late = [call for call in self.held if (<Call>call).deadline <= now]
             if late:
                 self.held = [call for call in self.held if (<Call>call).deadline > now]
+                self._let_go()
                 found += late
         return found
 

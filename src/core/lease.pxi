@@ -96,8 +96,7 @@ cdef class Lease:
         """Who claimed it (str): the caller's `worker_id`; of a lease made by hand, the name in its token."""
         if self._worker is not None:
             return self._worker
-        name = self.token[1:] if self.token.startswith("~") else self.token
-        return name.rpartition(":")[0]
+        return holder_of(self.token)
 
     def remaining(self):
         """Seconds left until the lease ends, by this process's own clock (float, 0.0 when it has ended)."""
@@ -153,6 +152,12 @@ cdef class Lease:
         if not self._decoded and self._decode is not _loads:
             self.event
         return _lease_from_state, (self._state(),)
+
+
+def holder_of(str token not None):
+    """The name in a token (str): of the worker that holds the message."""
+    name = token[1:] if token.startswith("~") else token
+    return name.rpartition(":")[0]
 
 
 def _lease_from_state(state):

@@ -22,7 +22,7 @@ from .errors import (
     StatementError,
     Unavailable,
 )
-from .model import Message
+from .model import DeadLetter, GroupInfo, Message, Stats, StoredMessage
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
@@ -36,6 +36,8 @@ __all__ = [
     "AsyncTransport",
     "Closed",
     "ConfigError",
+    "DeadLetter",
+    "GroupInfo",
     "InvalidMessage",
     "Lease",
     "LeaseLost",
@@ -47,6 +49,8 @@ __all__ = [
     "SchemaError",
     "SqliteTransport",
     "StatementError",
+    "Stats",
+    "StoredMessage",
     "Transport",
     "Unavailable",
     "connect",

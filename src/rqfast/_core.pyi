@@ -17,7 +17,10 @@ GIVE_BACK: Final[int]
 MAX_BLOCKS: Final[int]
 STATEMENTS: Final[tuple[str, ...]]
 
+OPERATIONS: Final[dict[str, tuple[str, ...]]]
+
 def set_default_clock(clock: Callable[[], float]) -> None: ...
+def holder_of(token: str) -> str: ...
 def check_id(value: object, argument: str) -> str: ...
 def encode_event(event: Any, encode: Callable[[Any], str | bytes] | None = None) -> tuple[str, int]: ...
 def make_publish(
@@ -166,10 +169,28 @@ class Claim(Call):
     def empty(self) -> list[Any] | None: ...
 
 @final
+class Operate(Call):
+    operation: str
+    group: str | None
+    seqs: list[int] | None
+    answer: Callable[[int], Any]
+    limit: int | None
+    done: int
+    goes_on: bool
+    def __init__(
+        self,
+        operation: str,
+        answer: Callable[[int], Any],
+        group: str | None = None,
+        seqs: list[int] | None = None,
+        limit: int | None = None,
+    ) -> None: ...
+
+@final
 class Texts:
     names: list[str]
     as_json: bool
-    def __init__(self, statements: dict[str, str], as_json: bool) -> None: ...
+    def __init__(self, statements: dict[str, str], as_json: bool, operate: dict[str, str] | None = None) -> None: ...
 
 @final
 class Block: ...
@@ -184,6 +205,7 @@ class Outcome:
     give_back: list[Lease[Any]]
     refused: list[Claim]
     late: list[tuple[Claim, list[Lease[Any]]]]
+    goes_on: Operate | None
     published: bool
 
 @final
@@ -193,6 +215,7 @@ class Batch:
     size: int
     tidy: int | None
     number: int
+    operate: Operate | None
     outcome: Outcome | None
     alone: bool
     acks_count: int

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from ._core import Lease
-from .model import Header, Message, Seconds
+from .model import DeadLetter, GroupInfo, Header, Message, Seconds, Stats, StoredMessage
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ Item = Message | tuple[str, Any] | tuple[str, Any, int]
 
 @runtime_checkable
 class Transport(Protocol[T]):
-    """A queue: publish, claim, settle.  May be shared by threads.
+    """A queue: publish, claim, settle, operate.  May be shared by threads.
 
     Every call returns when its effect is committed, and raises `Closed` after `close`, `Unavailable` when nothing
     was applied for want of a node, `OutcomeUnknown` when that cannot be told.
@@ -213,6 +213,108 @@ class Transport(Protocol[T]):
     def dead_letter_many(self, leases: Iterable[Lease[Any]], reason: str) -> list[Lease[Any]]:
         """`dead_letter` all; returns those that were lost."""
 
+    # -- for operators: reads see all that this transport has confirmed, and take nothing -----------------------
+
+    def stats(self) -> Stats:
+        """The queue in figures.
+
+        Writes wait for it on no engine (but for a queue in memory).  It walks an index of all messages and looks at
+        each group that is not held back: about 0.1 s for 1,000,000 messages in 1,000 groups, 1 to 2 s in 1,000,000.
+        """
+
+    def groups(
+        self,
+        *,
+        state: str | None = None,
+        order: str = "oldest",
+        limit: int = 100,
+        after: GroupInfo | str | None = None,
+    ) -> list[GroupInfo]:
+        """Groups and what holds them back; each call looks at all groups, and returns a page.
+
+        Args:
+            state: only those that are "claimable", "in_work", "parked", "delayed" or "paused".
+            order: "oldest" (the smallest head seq first), "depth" (the most messages) or "attempts" (of the head).
+            limit: 1 to 10,000.
+            after: the last one of the page before, or its group_id while that group stands.
+
+        Example:
+            >>> page = t.groups(order="depth")
+            >>> while page:
+            ...     print(*page, sep="\\n")
+            ...     page = t.groups(order="depth", after=page[-1])
+        """
+
+    def queues(self) -> list[str]:
+        """The names of all queues in this database; the default queue is ''."""
+
+    def peek(self, group_id: str, limit: int = 10) -> list[StoredMessage[T]]:
+        """The first messages of a group, in claim order; takes nothing.  `limit`: 1 to 10,000."""
+
+    def delete(self, seq: int) -> bool:
+        """Delete one message, unless it is in work; whether it was there and not in work.
+
+        A dead letter is no message of the queue: see `drop_dead_letters`.
+        """
+
+    def release(self, group_id: str) -> bool:
+        """End the lease or the parking that holds this group, now: its holder gets `LeaseLost`, attempts stay.
+
+        Returns:
+            Whether there was one; a lease that had lapsed, but could still have been settled, counts.
+        """
+
+    def pause(self, group_id: str | None = None) -> None:
+        """Let nothing be claimed from this group, or from the whole queue, by any process, until `resume`.
+
+        What is in work may settle; publishing goes on.  It holds whether the group has messages or not, and stays when
+        they are gone.  May be called again.
+        """
+
+    def resume(self, group_id: str | None = None) -> None:
+        """End the pause of this group, or of the whole queue; groups that were paused by name stay so.
+
+        May be called again.
+        """
+
+    def purge(self, group_id: str | None = None, *, everything: bool = False) -> int:
+        """Delete all messages of a group, but for what is in work; returns how many they were.
+
+        Takes what was published before the call; in steps of 2,000 messages, each a commit of its own that `timeout`
+        bounds, so that it holds up nobody.  Dead letters stay.
+
+        Args:
+            group_id: the group; without it `everything=True` is needed, and all groups are meant.
+
+        Raises:
+            OutcomeUnknown: it could not go on, and part of it is done: call again for the rest.
+        """
+
+    def dead_letters(self, group_id: str | None = None, *, limit: int = 100, after: int = 0) -> list[DeadLetter[T]]:
+        """Dead letters, of a group or of all, in the order of their seqs.
+
+        Args:
+            limit: 1 to 10,000.
+            after: the seq of the last one of the page before.
+        """
+
+    def redrive(
+        self, group_id: str | None = None, *, seqs: Iterable[int] | None = None, limit: int | None = None
+    ) -> int:
+        """Bring dead letters back into the queue; returns how many they were.
+
+        They come back under their old seqs and due times, so in their old order and ahead of what was published later
+        with their rank; attempts count from 0.  In steps, as `purge`.
+
+        Args:
+            group_id: only those of this group.
+            seqs: only these.
+            limit: so many at most, the smallest seqs first.
+        """
+
+    def drop_dead_letters(self, seqs: Iterable[int]) -> int:
+        """Delete these dead letters for good; returns how many of them there were."""
+
     def close(self) -> None:
         """Send what was begun, end waiting claims with `Closed`, give back leases that no caller received.
 
@@ -345,6 +447,53 @@ class AsyncTransport(Protocol[T]):
 
     def dead_letter_many(self, leases: Iterable[Lease[Any]], reason: str) -> Future[list[Lease[Any]]]:
         """As `Transport.dead_letter_many`."""
+
+    def stats(self) -> Future[Stats]:
+        """As `Transport.stats`."""
+
+    def groups(
+        self,
+        *,
+        state: str | None = None,
+        order: str = "oldest",
+        limit: int = 100,
+        after: GroupInfo | str | None = None,
+    ) -> Future[list[GroupInfo]]:
+        """As `Transport.groups`."""
+
+    def queues(self) -> Future[list[str]]:
+        """As `Transport.queues`."""
+
+    def peek(self, group_id: str, limit: int = 10) -> Future[list[StoredMessage[T]]]:
+        """As `Transport.peek`."""
+
+    def delete(self, seq: int) -> Future[bool]:
+        """As `Transport.delete`."""
+
+    def release(self, group_id: str) -> Future[bool]:
+        """As `Transport.release`."""
+
+    def pause(self, group_id: str | None = None) -> Future[None]:
+        """As `Transport.pause`."""
+
+    def resume(self, group_id: str | None = None) -> Future[None]:
+        """As `Transport.resume`."""
+
+    def purge(self, group_id: str | None = None, *, everything: bool = False) -> Future[int]:
+        """As `Transport.purge`."""
+
+    def dead_letters(
+        self, group_id: str | None = None, *, limit: int = 100, after: int = 0
+    ) -> Future[list[DeadLetter[T]]]:
+        """As `Transport.dead_letters`."""
+
+    def redrive(
+        self, group_id: str | None = None, *, seqs: Iterable[int] | None = None, limit: int | None = None
+    ) -> Future[int]:
+        """As `Transport.redrive`."""
+
+    def drop_dead_letters(self, seqs: Iterable[int]) -> Future[int]:
+        """As `Transport.drop_dead_letters`."""
 
     def close(self) -> Future[None]:
         """As `Transport.close`."""

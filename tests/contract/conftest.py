@@ -146,6 +146,12 @@ def default_q(request: pytest.FixtureRequest) -> Iterator[QueueUnderTest]:
     yield from _queue(request, engine, colour, None)
 
 
+@pytest.fixture(params=COLOURS)
+def embedded_q(request: pytest.FixtureRequest) -> Iterator[QueueUnderTest]:
+    """The same on the embedded engine only: for what is decided before an engine has any part in it."""
+    yield from _queue(request, "embedded", request.param, queue_name())
+
+
 @pytest.fixture
 def clock() -> Clock:
     """A clock moved by hand, at 1,700,000,000."""

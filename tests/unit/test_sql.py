@@ -35,7 +35,7 @@ HOT = ("publish", "dedup", "claim", "ack", "settle", "dead", "groups", "look", "
 def sections(queue: str | None) -> Iterator[tuple[str, str]]:
     """Each statement of a queue with its name."""
     statements = Statements(queue)
-    for section in (statements.queue, statements.schema, statements.opening):
+    for section in (statements.queue, statements.operate, statements.schema, statements.opening):
         yield from section.items()
 
 

@@ -20,6 +20,8 @@ WRITE = "/db/request?transaction"
 EXECUTE = "/db/execute?transaction"
 READ = "/db/query?level=weak"
 CERTAIN_READ = "/db/query?level=linearizable"
+# The same of one state of the database, whatever is written between its statements.
+READ_TOGETHER = "/db/query?level=linearizable&transaction"
 
 CONNECT_TIMEOUT = 2.0
 NODES_TIMEOUT = 1.5

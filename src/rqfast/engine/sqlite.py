@@ -28,6 +28,7 @@ from ..errors import (
     Unavailable,
 )
 from ..sql import Statements, upgrade
+from .sqlite_reader import SqliteReader, read_together
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
 log = logging.getLogger("rqfast")
@@ -67,8 +68,10 @@ class SqliteEngine:
         self._decode = decode
         self._tell_name = name
         self._name = ""
-        self._texts = Texts(self.statements.queue, False)
+        self._texts = Texts(self.statements.queue, False, self.statements.operate)
         self._db: sqlite3.Connection | None = None
+        # A database in memory has one connection.
+        self._reader = None if path == ":memory:" else SqliteReader(path, busy_timeout)
         self.closed = False
         self._pid = 0
         self._at = -1
@@ -100,6 +103,8 @@ class SqliteEngine:
     def _disconnect(self) -> None:
         """Close the connection; in a process that inherited it, only forget it."""
         db, self._db = self._db, None
+        if self._reader is not None:
+            self._reader.close()
         if db is None:
             return
         if self._pid != os.getpid():
@@ -289,6 +294,20 @@ class SqliteEngine:
             raise self._error(error, name) from error
         self.clock.saw(t)
         return bool(work), ready_at
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether `ask` goes past the connection that writes, so that its caller needs no lock."""
+        return self._reader is not None
+
+    def ask(self, names: list[str], statements: list[list[Any]]) -> list[list[list[Any]]]:
+        """Run plain reads of one state of the database; returns the rows of each."""
+        try:
+            if self._reader is not None:
+                return self._reader.ask(statements)
+            return read_together(self._connection(), statements)
+        except sqlite3.Error as error:
+            raise self._error(error, names[0]) from error
 
     def read(self, text: str, *parameters: object) -> list[list[Any]]:
         """Run one plain read."""

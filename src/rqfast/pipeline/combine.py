@@ -166,6 +166,15 @@ class Combiner:
         if not batch.claims_only:
             wake.stir(self._queue)
 
+    def ask(self, names: list[str], statements: list[list[Any]]) -> list[list[list[Any]]]:
+        """Run plain reads of one state of the database; writers wait for them only where it is in memory."""
+        if self.closed:
+            raise Closed("this transport was closed")
+        if self._engine.reads_apart:
+            return self._engine.ask(names, statements)
+        with self._writing:
+            return self._engine.ask(names, statements)
+
     # -- claims -------------------------------------------------------------------------------------------
 
     def claim(self, call: Claim, acks: Sequence[Settle], on_lost: OnLost | None) -> Any:

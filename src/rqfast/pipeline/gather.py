@@ -210,6 +210,8 @@ class Gather:
         self._watch.replied(outcome.hint, outcome.short)
         tidy = self._watch.tidies(outcome.short, time.monotonic())
         self._tidy = self._tidy if tidy is None else tidy
+        if outcome.goes_on is not None:
+            outcome.goes_on.deadline = time.monotonic() + self.timeout
         if outcome.refused:
             self._follow(self._refuse(outcome.refused, outcome.give_back))
         else:

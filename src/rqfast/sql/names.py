@@ -10,7 +10,7 @@ _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,23}")
 
 TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
 INDEXES = ("m_head", "m_lock", "m_tok", "g_ready", "g_pri", "g_due", "d_until", "x_group")
-VIEWS = ("any", "high")
+VIEWS = ("any", "high", "shown")
 
 
 def check_queue(queue: str | None) -> str | None:

@@ -21,7 +21,7 @@ EXISTS(SELECT 1 FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=g.group_i
 -- fragment: ready_at
 -- When a group can be claimed again: never while paused, else when its live lease ends, else when its head is
 -- due, else now (0).  The one expression for it: as a hint it may be early, never late.
-CASE WHEN {groups}.paused THEN 9e15 ELSE coalesce(
+CASE WHEN paused THEN 9e15 ELSE coalesce(
 (SELECT max(l.lock_expiry) FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id={groups}.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={t}),
 (SELECT CASE WHEN k.due>{t} THEN k.due ELSE 0 END FROM {messages} k INDEXED BY {m_head} WHERE k.group_id={groups}.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1),0) END
 
@@ -34,11 +34,15 @@ CASE WHEN {groups}.paused THEN 9e15 ELSE coalesce(
 -- claims of one batch share a token.
 m.seq=j.value->>0 AND m.locked_by=j.value->>1 AND m.group_id=j.value->>2
 
+-- fragment: going
+-- 0 while the whole queue is paused, else 1.
+(SELECT 1-paused FROM {state})
+
 -- fragment: work_hint
 -- The highest priority among groups marked claimable, -1 when there is none.  Exact enough to decide whether
 -- the next claim is sent at once or looks first.
-coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 ORDER BY g.priority DESC LIMIT 1),
-(SELECT 0 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 LIMIT 1),-1)
+iif({going}=0,-1,coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 ORDER BY g.priority DESC LIMIT 1),
+(SELECT 0 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 LIMIT 1),-1))
 
 -- name: lane_open
 -- Registers the lanes of a client.  Changes nothing when they stand, so it may be sent any number of times.
@@ -76,9 +80,10 @@ UPDATE {lane} SET base=coalesce((SELECT seq FROM sqlite_sequence WHERE name='{me
 INSERT INTO {messages}(seq,group_id,event,due,published_at) SELECT {base}+1+key, value->>0, value->>1, {t}, {t} FROM json_each(?1)
 
 -- name: publish_groups
--- ?1 [[group,priority],..], each group once; only the first publish of a group sets its priority.
+-- ?1 [[group,priority],..], each group once; only the first publish of a group sets its priority (of one that was
+-- paused before it had a message as well: there it stands at -1).
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1) WHERE 1
-ON CONFLICT(group_id) DO UPDATE SET ready_at={ready_at} WHERE {groups}.ready_at>0
+ON CONFLICT(group_id) DO UPDATE SET priority=iif(priority<0,excluded.priority,priority), ready_at={ready_at} WHERE {groups}.ready_at>0
 
 -- fragment: kept
 -- Whether the ack that a row came with was not lost.
@@ -102,7 +107,7 @@ FROM json_each(?1) WHERE {kept} AND (value->>5 IS NULL OR (SELECT d.seq FROM {de
 -- name: publish_full_groups
 -- A group row only where the group has a message; groups_ready follows and sets when it can be claimed.
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1)
-WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO NOTHING
+WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO UPDATE SET priority=excluded.priority WHERE {groups}.priority<0
 
 -- name: dedup_seqs
 -- The seq of each row that has a dedup id.
@@ -119,12 +124,13 @@ UPDATE {groups} SET turn=(SELECT fresh FROM {state}) WHERE ready_at=0 AND turn=0
 
 -- name: claim_any
 -- ?1 token, ?2 visibility, ?3 how many: the heads of the groups that waited longest.  Due time, pause and live
--- lease are tested inside what LIMIT cuts (the view), so one blocked group never hides others.
-UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM (SELECT turn, r, h FROM {any} ORDER BY turn, r LIMIT ?3) c WHERE {messages}.seq=c.h
+-- lease are tested inside what LIMIT cuts (the view), so one blocked group never hides others.  The pause of the
+-- whole queue is in the LIMIT: then nothing is walked at all.
+UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM (SELECT turn, r, h FROM {any} ORDER BY turn, r LIMIT ?3*{going}) c WHERE {messages}.seq=c.h
 
 -- fragment: claim_high
 -- The same for groups of some priorities: a merge of one index walk for each.
-UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM ({x} ORDER BY turn, r LIMIT ?3) c WHERE {messages}.seq=c.h
+UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM ({x} ORDER BY turn, r LIMIT ?3*{going}) c WHERE {messages}.seq=c.h
 
 -- fragment: high_of
 SELECT turn, r, h FROM {high} WHERE priority={x}
@@ -151,7 +157,7 @@ UPDATE {groups} INDEXED BY {g_key} SET last_claimed_at={t}, ready_at={t}+?2, tur
 
 -- name: claim_read
 -- What token ?1 holds; no RETURNING, so that it can be read again after a lost reply.
-SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,g.priority,g.turn
+SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,max(g.priority,0),g.turn
 FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
 
 -- fragment: look_at
@@ -161,8 +167,8 @@ max(?1,{t})
 -- fragment: look_through
 -- A plain read with the claim's own test, on the claimable groups that {x} walks: is there work at time ?1 for
 -- priorities from ?2 on, when will the next group that is held back be ready, and what is the time.
-SELECT EXISTS(SELECT 1 FROM {groups} g {x} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})
-OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<={look_at} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})}),
+SELECT {going} AND (EXISTS(SELECT 1 FROM {groups} g {x} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})
+OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<={look_at} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})),
 (SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>{look_at} AND ready_at<9e15), {t}
 
 -- name: look

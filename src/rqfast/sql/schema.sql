@@ -70,7 +70,8 @@ CREATE TABLE {state}(id INTEGER PRIMARY KEY CHECK(id=1), t REAL NOT NULL, turn I
 
 -- name: lane
 -- One row for each lane of a client: the number of its last request, and what of it cannot be asked again.
-CREATE TABLE {lane}(lane TEXT PRIMARY KEY, n INT NOT NULL, at REAL NOT NULL, base INT, lost_a TEXT, lost_n TEXT) WITHOUT ROWID
+-- done, upto and picked belong to operating calls (operate.sql).
+CREATE TABLE {lane}(lane TEXT PRIMARY KEY, n INT NOT NULL, at REAL NOT NULL, base INT, lost_a TEXT, lost_n TEXT, done INT, upto INT, picked TEXT) WITHOUT ROWID
 
 -- name: dedup
 CREATE TABLE {dedup}(id TEXT PRIMARY KEY, seq INT NOT NULL, until REAL NOT NULL) WITHOUT ROWID
@@ -93,6 +94,13 @@ WHERE g.ready_at=0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({
 -- The same for groups of priority 1 to 4.
 CREATE VIEW {high} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_pri}
 WHERE g.ready_at=0 AND g.priority<>0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
+
+-- name: shown
+-- Each group as an operator sees it: h is its head, l the message whose lock ends last, whether that has lapsed or not.
+CREATE VIEW {shown}(group_id,priority,paused,depth,seq,attempts,at,due,token,until) AS SELECT g.group_id, g.priority, g.paused OR (SELECT paused FROM {state}),
+(SELECT count(*) FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=g.group_id), h.seq, h.attempts, h.published_at, h.due, l.locked_by, l.lock_expiry
+FROM {groups} g LEFT JOIN {messages} h ON h.seq=(SELECT k.seq {head}) LEFT JOIN {messages} l
+ON l.seq=(SELECT o.seq FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=g.group_id AND o.locked_by IS NOT NULL ORDER BY o.lock_expiry DESC,o.seq DESC LIMIT 1)
 
 -- name: old_groups
 -- A database of the plain transport may hold messages whose group has no row.

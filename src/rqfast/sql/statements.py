@@ -53,7 +53,8 @@ def _render(text: str, pieces: dict[str, str], x: str = "") -> str:
 class Statements:
     """The rendered statements of one queue, as attributes of a mapping from name to text.
 
-    `queue` holds those of publishing, claiming and settling, `schema` those that make the tables.
+    `queue` holds those of publishing, claiming and settling, `operate` those of the operating calls, `schema` those
+    that make the tables.
     """
 
     def __init__(self, queue: str | None) -> None:
@@ -64,6 +65,9 @@ class Statements:
         pieces |= fragments
         self.queue = {name: _render(text, pieces) for name, text in statements.items()}
         self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
+        statements, fragments = read_statements("operate.sql")
+        pieces |= fragments
+        self.operate = {name: _render(text, pieces) for name, text in statements.items()}
         statements, fragments = read_statements("opening.sql")
         pieces |= fragments
         self.opening = {name: _render(text, pieces) for name, text in statements.items()}

@@ -25,13 +25,14 @@ from ..sql.own import for_sqlite
 from .blocking import warn_lost
 from .calls import Calls, lease_list, lost_of, seqs_of
 from .claim_future import ClaimFuture
+from .operate_awaitable import AwaitableOperating
 from .options import Options
 
 T = TypeVar("T")
 Batches: TypeAlias = Stream[Future[list[Any]]]
 
 
-class AwaitableTransport(Generic[T]):
+class AwaitableTransport(AwaitableOperating[T], Generic[T]):
     """What `AsyncTransport` promises, in terms of a `Gather` and its `Waiting`, which a subclass makes."""
 
     _gather: Gather

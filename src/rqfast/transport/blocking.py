@@ -22,6 +22,7 @@ from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.stream import Stream
 from ..sql.own import for_sqlite
 from .calls import Calls, lease_list, lost_of, seqs_of
+from .operate_blocking import BlockingOperating
 from .options import Options
 
 log = logging.getLogger("rqfast")
@@ -34,7 +35,7 @@ def warn_lost(error: Exception) -> None:
     log.warning("%s", error)
 
 
-class BlockingTransport(Generic[T]):
+class BlockingTransport(BlockingOperating[T], Generic[T]):
     """What `Transport` promises, in terms of three methods of an engine's own."""
 
     def __init__(self, options: Options) -> None:

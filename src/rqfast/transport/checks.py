@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..errors import ConfigError, InvalidMessage
 INT64 = 1 << 63
 MAX_HEADERS = 64 * 1024
 MAX_CLAIM = 100_000
+MAX_PAGE = 10_000
 PRIORITIES = range(5)
 
 
@@ -83,6 +85,35 @@ def limit(value: Any) -> int:
     if not 1 <= integer(value, "limit") <= MAX_CLAIM:
         raise InvalidMessage(f"limit={value}: 1 to {MAX_CLAIM:,}", "limit")
     return int(value)
+
+
+def page(value: Any) -> int:
+    """How many rows an operating call may show at once."""
+    if not 1 <= integer(value, "limit") <= MAX_PAGE:
+        raise InvalidMessage(f"limit={value}: 1 to {MAX_PAGE:,}", "limit")
+    return int(value)
+
+
+def at_least_one(value: Any, argument: str) -> int:
+    """A count of 1 or more."""
+    if integer(value, argument) < 1:
+        raise InvalidMessage(f"{argument}={value}: 1 or more", argument)
+    return int(value)
+
+
+def one_of(value: Any, known: tuple[str, ...], argument: str) -> None:
+    """One of a few words."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} is a str, not {type(value).__name__}")
+    if value not in known:
+        raise InvalidMessage(f"{argument}={value!r}: one of {', '.join(known)}", argument)
+
+
+def seqs(value: Any) -> list[int]:
+    """Seqs, each once, in their order."""
+    if isinstance(value, str | bytes | dict) or not isinstance(value, Iterable):
+        raise TypeError(f"seqs is a list of int, not {type(value).__name__}")
+    return sorted({integer(seq, "an item of seqs") for seq in value})
 
 
 def wait(value: Any) -> float:

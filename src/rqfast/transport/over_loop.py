@@ -22,6 +22,7 @@ from ..errors import Closed, LeaseLost, RqfastError
 from ..pipeline.backlog import Soon
 from ..sql.own import for_http
 from .blocking import BlockingTransport, T
+from .operating import Operating, Question, Rows
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
 
@@ -263,6 +264,15 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             with contextlib.suppress(RuntimeError):
                 self._thread.loop.call_soon_threadsafe(self._post_back, slot)
             raise
+
+    @property
+    def _operating(self) -> Operating:  # type: ignore[override]
+        return self._inner._operating
+
+    def _ask(self, question: Question[Any]) -> list[Rows]:
+        self._check()
+        rows: list[Rows] = self._thread.run(self._inner._ask(question))
+        return rows
 
     def _raise_lost(self, outcomes: Sequence[Any]) -> None:
         for outcome in outcomes:

@@ -15,6 +15,7 @@ from ..pipeline.gather import Gather
 from ..pipeline.waiting import Waiting
 from ..pipeline.watch import Watch
 from .awaitable import AwaitableTransport, Opening, T
+from .operating import Operating, Question, Rows
 from .options import split
 from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
 
@@ -67,6 +68,7 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
             unavailable=self._unavailable,
             timeout=float("inf"),
         )
+        self._operating = Operating(self._engine.statements, self._engine.clock.now, shared.decoder)
         self._waiting = Waiting(self._gather, watch, self._look, self._engine.clock.now, key)
 
     @classmethod
@@ -87,6 +89,13 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         return await loop.run_in_executor(
             self._thread, lambda: [self._engine.look(priority) for priority in priorities]
         )
+
+    async def _ask(self, question: Question[Any]) -> list[Rows]:
+        await self._gather.opened()
+        # Beside the writer, in a thread of the loop's own, where the database has more than one connection.
+        thread = None if self._engine.reads_apart else self._thread
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(thread, self._engine.ask, question.names, question.statements)
 
     def _unavailable(self, text: str) -> Unavailable:
         return Unavailable(f"{self._engine.path}: {text}; nothing was applied, call again")

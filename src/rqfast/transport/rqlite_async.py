@@ -12,7 +12,7 @@ from typing import Any, Generic
 from .._core import Batch, Batcher, Outcome, Texts
 from ..engine.cluster import Cluster, parse_url
 from ..engine.opening import RqliteOpening
-from ..engine.rqlite import READ, RqliteEngine
+from ..engine.rqlite import READ, READ_TOGETHER, RqliteEngine
 from ..engine.time import QueueClock
 from ..errors import ConfigError, Unavailable
 from ..pipeline.gather import Gather
@@ -23,6 +23,7 @@ from ..sql import Statements
 from ..sql.own import for_http
 from . import checks
 from .awaitable import AwaitableTransport, Opening, T
+from .operating import Operating, Question, Rows
 from .options import default_worker, split
 
 RQLITE_OPTIONS: dict[str, Any] = {"auth": None, "ssl": None, "discover": True}
@@ -102,7 +103,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         self._statements = Statements(shared.queue)
         self._clock = QueueClock(clock)
         self._engine = RqliteEngine(cluster, auth=auth, ssl=own["ssl"], lane_table=self._statements.names["lane"])
-        texts = Texts(self._statements.queue, True)
+        texts = Texts(self._statements.queue, True, self._statements.operate)
         self._lanes = [
             Lane(
                 self._engine,
@@ -126,6 +127,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             timeout=self._timeout,
             tend=self._tend,
         )
+        self._operating = Operating(self._statements, self._clock.now, shared.decoder)
         self._waiting = Waiting(self._gather, watch, self._look, self._clock.now, key)
 
     @classmethod
@@ -198,6 +200,13 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         )
         self._clock.saw(max(float(found[0][2]) for found in rows))
         return [(bool(found[0][0]), found[0][1]) for found in rows]
+
+    async def _ask(self, question: Question[Any]) -> list[Rows]:
+        await self._gather.opened()
+        deadline = time.monotonic() + self._timeout
+        return await self._engine.repeat(
+            READ_TOGETHER, question.statements, deadline=lambda: deadline, names=question.names
+        )
 
     async def _close_engine(self) -> None:
         with contextlib.suppress(Unavailable):

@@ -17,6 +17,7 @@ from ..pipeline.combine import Combiner
 from ..pipeline.watch import Watch
 from . import checks
 from .blocking import BlockingTransport, T
+from .operating import Operating, Question, Rows
 from .options import Options, default_worker, split
 
 SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
@@ -123,6 +124,7 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
         name = sqlite_path(path)
         engine = make_engine(name, shared, own)
         engine.open()
+        self._operating = Operating(engine.statements, engine.clock.now, shared.decoder)
         self._combiner = Combiner(engine, Watch(shared.max_poll), shared.max_batch, queue_key(name, shared.queue))
         _open.add(self._combiner)
 
@@ -148,6 +150,9 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         return self._combiner.claim(call, acks, self._on_lost)
+
+    def _ask(self, question: Question[Any]) -> list[Rows]:
+        return self._combiner.ask(question.names, question.statements)
 
     def _end(self) -> None:
         self._combiner.close()
