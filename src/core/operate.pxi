@@ -36,6 +36,7 @@ cdef class Operate(Call):
     cdef readonly object limit
     cdef readonly long long done
     cdef readonly bint goes_on
+    cdef str group_list
     cdef Py_ssize_t at
     cdef object after
     cdef object bound
@@ -44,6 +45,7 @@ cdef class Operate(Call):
         self.operation = operation
         self.answer = answer
         self.group = group
+        self.group_list = None if group is None else _json([group])
         self.seqs = seqs
         self.limit = limit
         self.after = -(1 << 63)
@@ -53,11 +55,11 @@ cdef class Operate(Call):
         cdef list chunk
         left = STEP if self.limit is None else min(STEP, self.limit - self.done)
         if self.seqs is None:
-            return [lane, self.group, None, self.after, self.bound, left]
+            return [lane, self.group_list, None, self.after, self.bound, left]
         if self.operation == "delete":
             return [lane, None, self.seqs[0], None, None, 1]
         chunk = self.seqs[self.at:self.at + STEP]
-        return [lane, self.group, _json(chunk), min(chunk, default=0), max(chunk, default=0), left]
+        return [lane, self.group_list, _json(chunk), min(chunk, default=0), max(chunk, default=0), left]
 
     cdef int _take_in(self, list row) except -1:
         # What a step did: n, base, done, upto, ..
