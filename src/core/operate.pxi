@@ -8,7 +8,7 @@ OPERATIONS = {
     "resume_queue": ("resume_queue",),
     "release": ("release_count", "release", "operate_ready"),
     "delete": ("delete_count", "delete", "operate_drain", "operate_ready"),
-    "purge": ("purge_group_count", "purge_group", "operate_drain", "operate_ready"),
+    "purge": ("purge_group_count", "purge_group", "purge_group_end", "operate_drain", "operate_ready"),
     "purge_queue": ("purge_queue_step", "purge_queue_count", "purge_queue", "operate_drain", "operate_ready"),
     "redrive": ("redrive_pick_all", "redrive_insert", "redrive_groups", "redrive_ready", "redrive_delete"),
     "redrive_group": ("redrive_pick_group", "redrive_insert", "redrive_groups", "redrive_ready", "redrive_delete"),

@@ -2,8 +2,8 @@
 --
 -- Every write takes from one list of parameters: ?1 lane, ?2 a JSON list of the group, ?3 a seq or a JSON list of
 -- seqs, ?4 and ?5 bounds, ?6 the most rows of this step.  (A name is never bound as it is: of one that looks like
--- X'61' the server would make a blob.)  A step writes down in its lane's row what it is about to do (done, how many; picked,
--- to what), and what follows obeys: so a result can be read again after a lost reply.
+-- X'61' the server would make a blob.)  A step writes down in its lane's row what it is about to do (done, how many;
+-- picked, to what), and what follows obeys: so a result can be read again after a lost reply.
 
 -- fragment: last_seq
 -- The last seq that was given.
@@ -69,13 +69,20 @@ DELETE FROM {messages} WHERE seq=?3 AND NOT {in_work({messages})}
 
 -- fragment: group_rows
 -- The next rows of group ?2 to go: not what is in work, nor what was published after the call began (?5).
-SELECT k.seq FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?2->>0 AND k.seq<=coalesce(?5,{last_seq}) AND NOT {in_work(k)} ORDER BY k.rank,k.due,k.seq LIMIT ?6
+(SELECT k.rank,k.due,k.seq FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?2->>0 AND k.seq<=coalesce(?5,{last_seq}) AND NOT {in_work(k)} ORDER BY k.rank,k.due,k.seq LIMIT ?6)
 
 -- name: purge_group_count
-UPDATE {lane} SET picked=?2, base=coalesce(?5,{last_seq}), (done,upto)=(SELECT count(*), iif(count(*)=?6,0,NULL) FROM ({group_rows})) WHERE lane=?1
+-- How many, and the last of them.
+UPDATE {lane} SET picked=?2, base=coalesce(?5,{last_seq}), done=(SELECT count(*) FROM {group_rows}), upto=(SELECT seq FROM {group_rows} ORDER BY rank DESC,due DESC,seq DESC LIMIT 1) WHERE lane=?1
 
 -- name: purge_group
-DELETE FROM {messages} WHERE seq IN ({group_rows})
+-- A range of the index of heads, so that no statistics make it a walk of the table.
+DELETE FROM {messages} INDEXED BY {m_head} WHERE group_id=?2->>0 AND (rank,due,seq)<=(SELECT k.rank,k.due,k.seq FROM {messages} k WHERE k.seq=(SELECT upto FROM {lane} WHERE lane=?1))
+AND seq<=(SELECT base FROM {lane} WHERE lane=?1) AND NOT {in_work({messages})}
+
+-- name: purge_group_end
+-- Fewer than were wanted: there are no more.
+UPDATE {lane} SET upto=NULL WHERE lane=?1 AND done<?6
 
 -- fragment: queue_rows
 -- The rows of this step that go: after ?4, up to where it ends.
@@ -153,8 +160,8 @@ SELECT count(*), min(CASE WHEN due>0 THEN due END) FROM (SELECT (SELECT k.due {h
 CASE WHEN paused THEN 'paused' WHEN until>={look_at} THEN iif(token='__parked__','parked','in_work') WHEN due>{look_at} THEN 'delayed' ELSE 'claimable' END
 
 -- fragment: groups_page
--- ?2 a state or NULL; ?3 the key and ?4 a JSON list of the group after which the page begins (no key: that of the group as it is now);
--- {x} is the key.
+-- ?2 a state or NULL; ?3 the key and ?4 a JSON list of the group after which the page begins (no key: that of the
+-- group as it is now); {x} is the key.
 SELECT s.group_id,p.state,max(s.priority,0),s.depth,s.seq,s.attempts,s.at,s.due,s.token,s.until,{look_at}
 FROM (SELECT group_id AS id, {x} AS key, {state_of} AS state FROM {shown}
 WHERE (?2 IS NULL OR state=?2) AND (?4 IS NULL OR (key,id)>(coalesce(?3,(SELECT {x} FROM {shown} WHERE group_id=?4->>0)),?4->>0)) ORDER BY key,id LIMIT ?5) p
