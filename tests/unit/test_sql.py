@@ -208,12 +208,18 @@ BY_SEQ = {
     "purge_queue_step", "purge_queue_count", "purge_queue", "redrive_pick_all", "redrive_pick_seqs", "redrive_insert",
     "redrive_groups", "redrive_ready", "redrive_delete", "drop_count", "drop",
 }  # fmt: skip
-SORT_A_STEP = {"purge_group_count", "purge_queue_count", "redrive_groups"}
+BY_RANGE = BY_SEQ - {"redrive_pick_all", "redrive_insert", "redrive_groups", "redrive_ready"}
+SORT_A_STEP = {"purge_group_last", "purge_queue_count", "redrive_groups"}
 WALK = ("stats", "groups")
 
+DECIDED = {1: BY_SEQ, 3: BY_RANGE}
 OPERATED = [
     pytest.param(
-        queue, rows, name, id=f"{queue}-{rows}-{name}", marks=one_row if rows in (1, 3) and name in BY_SEQ else ()
+        queue,
+        rows,
+        name,
+        id=f"{queue}-{rows}-{name}",
+        marks=one_row if name in DECIDED.get(rows or 0, ()) else (),
     )
     for queue in QUEUES
     for rows in (None, 0, 1, 3, 50)

@@ -72,8 +72,12 @@ DELETE FROM {messages} WHERE seq=?3 AND NOT {in_work({messages})}
 (SELECT k.rank,k.due,k.seq FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?2->>0 AND k.seq<=coalesce(?5,{last_seq}) AND NOT {in_work(k)} ORDER BY k.rank,k.due,k.seq LIMIT ?6)
 
 -- name: purge_group_count
--- How many, and the last of them.
-UPDATE {lane} SET picked=?2, base=coalesce(?5,{last_seq}), done=(SELECT count(*) FROM {group_rows}), upto=(SELECT seq FROM {group_rows} ORDER BY rank DESC,due DESC,seq DESC LIMIT 1) WHERE lane=?1
+-- How many they are,
+UPDATE {lane} SET picked=?2, base=coalesce(?5,{last_seq}), done=(SELECT count(*) FROM {group_rows}) WHERE lane=?1
+
+-- name: purge_group_last
+-- and which is the last.
+UPDATE {lane} SET upto=(SELECT seq FROM {group_rows} ORDER BY rank DESC,due DESC,seq DESC LIMIT 1) WHERE lane=?1
 
 -- name: purge_group
 -- A range of the index of heads, so that no statistics make it a walk of the table.
