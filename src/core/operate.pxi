@@ -8,7 +8,7 @@ OPERATIONS = {
     "resume_queue": ("resume_queue",),
     "release": ("release_count", "release", "operate_ready"),
     "delete": ("delete_count", "delete", "operate_drain", "operate_ready"),
-    "purge": ("purge_group_count", "purge_group", "operate_drain", "operate_ready"),
+    "purge": ("purge_group_count", "purge_group_last", "purge_group", "purge_group_end", "operate_drain", "operate_ready"),
     "purge_queue": ("purge_queue_step", "purge_queue_count", "purge_queue", "operate_drain", "operate_ready"),
     "redrive": ("redrive_pick_all", "redrive_insert", "redrive_groups", "redrive_ready", "redrive_delete"),
     "redrive_group": ("redrive_pick_group", "redrive_insert", "redrive_groups", "redrive_ready", "redrive_delete"),
@@ -26,7 +26,7 @@ cdef class Operate(Call):
     """An operating call: one of `OPERATIONS`, on a group or on messages named by their seqs, or on the whole queue.
 
     One that may find many messages goes in steps.  Other calls may come between two steps, operating calls do not.
-    `answer` makes what the caller gets of the number of messages.
+    `answer` makes what the caller gets of the number of messages; `step` is the most of them in one commit.
     """
 
     cdef readonly str operation
@@ -36,6 +36,8 @@ cdef class Operate(Call):
     cdef readonly object limit
     cdef readonly long long done
     cdef readonly bint goes_on
+    cdef public Py_ssize_t step
+    cdef str group_list
     cdef Py_ssize_t at
     cdef object after
     cdef object bound
@@ -44,27 +46,29 @@ cdef class Operate(Call):
         self.operation = operation
         self.answer = answer
         self.group = group
+        self.group_list = None if group is None else _json([group])
         self.seqs = seqs
         self.limit = limit
         self.after = -(1 << 63)
+        self.step = STEP
 
     cdef list _parameters(self, str lane):
         # Of the next step: lane, group, seqs, bounds, the most rows.
         cdef list chunk
-        left = STEP if self.limit is None else min(STEP, self.limit - self.done)
+        left = self.step if self.limit is None else min(self.step, self.limit - self.done)
         if self.seqs is None:
-            return [lane, self.group, None, self.after, self.bound, left]
+            return [lane, self.group_list, None, self.after, self.bound, left]
         if self.operation == "delete":
             return [lane, None, self.seqs[0], None, None, 1]
-        chunk = self.seqs[self.at:self.at + STEP]
-        return [lane, self.group, _json(chunk), min(chunk, default=0), max(chunk, default=0), left]
+        chunk = self.seqs[self.at:self.at + self.step]
+        return [lane, self.group_list, _json(chunk), min(chunk, default=0), max(chunk, default=0), left]
 
     cdef int _take_in(self, list row) except -1:
         # What a step did: n, base, done, upto, ..
         self.done += 0 if row[2] is None else row[2]
         self.bound = row[1]
         self.after = row[3]
-        self.at += STEP
+        self.at += self.step
         self.goes_on = self.at < len(self.seqs) if self.seqs is not None else self.after is not None
         if self.limit is not None and self.done >= self.limit:
             self.goes_on = False

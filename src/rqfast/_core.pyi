@@ -177,6 +177,7 @@ class Operate(Call):
     limit: int | None
     done: int
     goes_on: bool
+    step: int
     def __init__(
         self,
         operation: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 
 from rqfast.sql import Statements
 
@@ -17,6 +18,7 @@ from .plans import (
     GROUPS,
     LIMITS,
     MIN_PRIORITIES,
+    OPERATIONS,
     PAUSES,
     PRIORITIES,
     RARE_EXTRAS,
@@ -26,6 +28,7 @@ from .plans import (
     WHICH,
     WORKERS,
     Done,
+    Op,
     Plan,
     Pub,
     Take,
@@ -51,6 +54,8 @@ class Habits:
         self.min_priorities = choose.choice((MIN_PRIORITIES, MIN_PRIORITIES[3:], (0,)))
         self.calls = choose.choice(((1, 2), (2, 4, 8)))
         self.dedup = choose.choice((0.0, 0.2, 0.6))
+        self.operating = choose.choice((0.0, 0.05, 0.2))
+        self.operations = choose.choice((OPERATIONS, OPERATIONS[7:]))
         self.meddling = choose.choice((0.0, 0.1, 0.3))
         self.ties = choose.choice((0.0, 0.4))
 
@@ -93,10 +98,10 @@ def _meddle(world: World, habits: Habits) -> None:
     """What others do."""
     choose = habits.choose
     group, kind = choose.choice(habits.groups), choose.random()
-    if kind < 0.25:
-        world.pause(group, hint=choose.random() < 0.5)
-    elif kind < 0.75:
-        world.resume(group)
+    if kind < 0.5:
+        world.request("A", [Op("resume", group)])
+    elif kind < 0.65:
+        world.pause_by_hand(group)
     else:
         world.publish_plainly(group, choose.choice(PRIORITIES))
 
@@ -106,6 +111,9 @@ def _request(world: World, habits: Habits) -> None:
     is_crowded = len(world.oracle.messages) >= habits.crowd
     plans: list[Plan] = []
     for _ in range(choose.choice(habits.calls)):
+        if choose.random() < habits.operating:
+            plans.append(replace(choose.choice(habits.operations), group=choose.choice(habits.groups)))
+            continue
         kind = choose.random() * (0.65 if is_crowded else 1.0)
         plans.append(_take(habits) if kind < 0.2 else _done(habits) if kind < 0.55 else _pub(habits))
     world.request(

@@ -25,6 +25,7 @@ from .plans import (
     GROUPS,
     LIMITS,
     MIN_PRIORITIES,
+    OPERATIONS,
     PAUSES,
     PRIORITIES,
     SETTLEMENTS,
@@ -32,6 +33,7 @@ from .plans import (
     WHICH,
     WORKERS,
     Done,
+    Op,
     Plan,
     Pub,
     Send,
@@ -135,16 +137,15 @@ class QueueMachine(RuleBasedStateMachine):
         """A waiting claim looks."""
         self.world.look(min_priority, ahead)
 
-    @rule(group=groups, hint=st.booleans())
-    def pause(self, group: str, hint: bool) -> None:
-        """An operator pauses a group."""
-        self.world.pause(group, hint=hint)
-        self.is_checked = False
+    @rule(operation=st.sampled_from(OPERATIONS), group=groups, then=sendings)
+    def operate(self, operation: Op, group: str, then: Send | None) -> None:
+        """An operator's call."""
+        self._call(replace(operation, group=group), then)
 
     @rule(group=groups)
-    def resume(self, group: str) -> None:
-        """And lets it go on."""
-        self.world.resume(group)
+    def pause_by_hand(self, group: str) -> None:
+        """A tool pauses a group."""
+        self.world.pause_by_hand(group)
         self.is_checked = False
 
     @rule(group=groups, priority=priorities)

@@ -15,6 +15,8 @@ PARKED = "__parked__"
 LEAST_STEP = 1e-6
 # The turn of a group that a publisher of the plain transport made: the next claim gives it a real one.
 NO_TURN = 0
+# The priority of a group that was paused before it had a message: its first one sets it.
+NO_PRIORITY = -1
 
 
 @dataclass
@@ -98,6 +100,7 @@ class Oracle:
     last_seq: int = 0
     messages: dict[int, Message] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
+    paused: bool = False
     dead: dict[int, DeadLetter] = field(default_factory=dict)
     dedup: dict[str, Known] = field(default_factory=dict)
 
@@ -121,6 +124,8 @@ class Oracle:
     def claimable(self, min_priority: int = 0, time: float | None = None) -> list[str]:
         """The groups that a claim of this `min_priority` may take, now or at a later time."""
         at = self.time if time is None else time
+        if self.paused:
+            return []
         return [
             name
             for name, group in self.groups.items()
@@ -132,6 +137,10 @@ class Oracle:
         held = [m.held_until for m in self.of(group) if m.held_at(self.time)]
         head = self.head(group)
         return max([*held, 0.0 if head is None else head.due])
+
+    def in_work(self, message: Message) -> bool:
+        """Whether a worker holds this message now."""
+        return message.holder != PARKED and message.held_at(self.time)
 
     def owns(self, settlement: Settlement) -> bool:
         """Whether a settlement is of the lease that holds the message: seq, token and group all fit."""
@@ -204,8 +213,11 @@ class Oracle:
                 self.dedup[new.dedup] = Known(seq, self.time + window)
             seqs.append(seq)
         for new in news:
-            if new.group not in self.groups and self.head(new.group) is not None:
-                self.groups[new.group] = Group(new.priority, self.new_turn)
+            if self.head(new.group) is None:
+                continue
+            group = self.groups.setdefault(new.group, Group(new.priority, self.new_turn))
+            if group.priority == NO_PRIORITY:
+                group.priority = new.priority
         return seqs
 
     def hand_out(self, token: str, visibility: float, groups: Iterable[str]) -> None:
@@ -225,14 +237,20 @@ class Oracle:
 
     # -- what others do ----------------------------------------------------------------------------
 
-    def pause(self, group: str) -> None:
-        """An operator holds a group back, whether it has messages or not."""
-        self.groups.setdefault(group, Group(0, self.turn - 1)).paused = True
+    def pause(self, group: str | None) -> None:
+        """An operator holds a group back, whether it has messages or not; or the queue."""
+        if group is None:
+            self.paused = True
+        else:
+            self.groups.setdefault(group, Group(NO_PRIORITY, self.new_turn)).paused = True
 
-    def resume(self, group: str) -> None:
+    def resume(self, group: str | None) -> None:
         """And lets it go on."""
-        if group in self.groups:
+        if group is None:
+            self.paused = False
+        elif group in self.groups:
             self.groups[group].paused = False
+            self.groups[group].priority = max(self.groups[group].priority, 0)
             self.drain(group)
 
     def publish_plainly(self, group: str, event: str, priority: int) -> None:

@@ -66,7 +66,21 @@ class Take(Short):
     ack: int | None = None
 
 
-Plan = Pub | Done | Take
+@dataclass(frozen=True, repr=False)
+class Op(Short):
+    """Operate; `pick` chooses among the messages, or dead letters, that there are (from there on, where it takes some).
+
+    `step` is how many go in one commit: here few, so that there are steps.
+    """
+
+    kind: str = "pause"
+    group: str = "a"
+    pick: int = 0
+    limit: int | None = None
+    step: int = 2
+
+
+Plan = Pub | Done | Take | Op
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +93,29 @@ class Send(Short):
     tidy: int | None = None
     after: float = 0.0
 
+
+OPERATIONS: Final = (
+    Op("pause"),
+    Op("resume"),
+    Op("resume"),
+    Op("pause_queue"),
+    Op("resume_queue"),
+    Op("resume_queue"),
+    Op("resume_queue"),
+    Op("release"),
+    Op("release"),
+    Op("delete", pick=0),
+    Op("delete", pick=2),
+    Op("purge", step=1),
+    Op("purge"),
+    Op("purge_queue"),
+    Op("redrive"),
+    Op("redrive", limit=3),
+    Op("redrive_group", step=1),
+    Op("redrive_seqs", pick=1),
+    Op("redrive_seqs", pick=0, limit=1),
+    Op("drop", pick=3),
+)
 
 # (rank, delay, headers): most messages are plain ones.
 EXTRAS: Final[tuple[tuple[int, float, str | None], ...]] = (

@@ -29,6 +29,7 @@ from rqfast._core import (
     Call,
     Claim,
     Lease,
+    Operate,
     Outcome,
     Publish,
     Settle,
@@ -37,8 +38,9 @@ from rqfast._core import (
 )
 from rqfast.sql import Statements, upgrade
 
+from .operations import Operation
 from .oracle import NO_TURN, PARKED, New, Oracle, Settlement
-from .plans import ANSWERED, GIVEN_UP, REPLY_LOST, Done, Plan, Pub, Take
+from .plans import ANSWERED, GIVEN_UP, REPLY_LOST, Done, Op, Plan, Pub, Take
 
 OPERATIONS = {
     "ack": ACK,
@@ -51,7 +53,6 @@ OPERATIONS = {
 }
 HOW = {operation: how for how, operation in OPERATIONS.items()}
 TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
-NEVER = 9e15
 # How many leases the workers remember, and how many that they have settled.
 IN_HAND = 10
 SPENT = 4
@@ -112,13 +113,30 @@ class Client:
         self.batcher = Batcher(lanes, max_rows, 1 << 20)
         # Calls of each group, in the order in which they were made.
         self.made: defaultdict[str, list[Call]] = defaultdict(list)
+        # All calls that are not over, in that order too.
+        self.pending: list[Call] = []
+        self.begun: set[int] = set()
 
     def add(self, call: Call) -> None:
         """Make a call."""
         call.deadline = math.inf
+        self.pending.append(call)
         for one in _ordered(call):
             self.made[_group(one)].append(one)
         self.batcher.add(call)
+
+    def check_operates(self, batch: Batch) -> None:
+        """An operating call goes when all before it is over; what was made after it goes when it has begun."""
+        for call in self.pending:
+            if call is batch.operate:
+                self.begun.add(id(call))
+                return
+            assert batch.operate is None, "an operating call has overtaken another call"
+            if isinstance(call, Operate) and id(call) not in self.begun:
+                taken = set(map(id, batch.calls()))
+                later = self.pending[self.pending.index(call) :]
+                assert not [one for one in later if id(one) in taken], "an operating call was overtaken"
+                return
 
     def check_order(self, calls: Iterable[Call]) -> None:
         """Rule 9: a batch takes the oldest calls of each group, and its fixed order inverts none of them."""
@@ -137,6 +155,8 @@ def _ordered(call: Call) -> list[Publish | Settle]:
     """The parts of a call that have a place in the order of a group."""
     if isinstance(call, Publish | Settle):
         return [call]
+    if isinstance(call, Operate):
+        return []
     assert isinstance(call, Claim)
     return [] if call.tied is None else [call.tied]
 
@@ -183,7 +203,7 @@ class World:
     ) -> None:
         self.db = db
         self.statements = statements
-        self.texts = Texts(statements.queue, False)
+        self.texts = Texts(statements.queue, False, statements.operate)
         self.names = statements.names
         self.oracle = Oracle()
         self.now = 1000.0
@@ -193,6 +213,7 @@ class World:
         self.spent: list[Lease[Any]] = []
         self.clients = {"A": Client("A", 1, 6, 40.0), "B": Client("B", 2, 100, 15.0)}
         self._events = 0
+        self._operations: dict[int, Operation] = {}
         self._transaction(upgrade.making(statements, queue))
         lanes = [lane.name for client in self.clients.values() for lane in client.lanes]
         self._transaction([[statements.queue["lane_open"], orjson.dumps(lanes).decode(), 0.0]])
@@ -246,6 +267,7 @@ class World:
             self._round(one, self.now - behind, fate, tidy)
             tidy = None
         assert not one.batcher.waiting(), "calls wait for ever"
+        assert all(call.future.done() for call in calls if isinstance(call, Operate))
         return calls
 
     def _round(self, client: Client, now: float, fate: str, tidy: int | None) -> None:
@@ -255,9 +277,14 @@ class World:
             if batch is None:
                 continue
             batch.tidy = tidy
+            client.check_operates(batch)
             client.check_order(batch.calls())
             self._send(client, lane, batch, now, fate)
             client.batcher.finish(batch)
+            if batch.outcome is None or batch.outcome.goes_on is None:
+                over = set(map(id, batch.calls()))
+                client.begun -= over
+                client.pending = [call for call in client.pending if id(call) not in over]
 
     def _send(self, client: Client, lane: Lane, batch: Batch, now: float, fate: str) -> None:
         lane.number += 1
@@ -330,9 +357,25 @@ class World:
             if lease is None:
                 return None
             call = Settle(lease, OPERATIONS[plan.how], plan.argument)
+        elif isinstance(plan, Op):
+            call = self._operate(plan)
         else:
             call = self._claim(plan)
         call.future = Answer()
+        return call
+
+    def _operate(self, plan: Op) -> Operate:
+        group = plan.group if plan.kind in ("pause", "resume", "release", "purge", "redrive_group") else None
+        seqs: list[int] | None = None
+        if plan.kind == "delete":
+            seqs = sorted(self.oracle.messages)[plan.pick :][:1] or [1]
+        elif plan.kind in ("redrive_seqs", "drop"):
+            # The last one is there rather seldom.
+            seqs = [*sorted(self.oracle.dead)[plan.pick :], self.oracle.last_seq + 1]
+            group = plan.group if plan.limit else None
+        call = Operate(plan.kind, int, group, seqs, plan.limit)
+        call.step = plan.step
+        self._operations[id(call)] = Operation(plan.kind, group, seqs, plan.limit, plan.step)
         return call
 
     def _claim(self, plan: Take) -> Claim:
@@ -362,6 +405,9 @@ class World:
         self, client: Client, lane: Lane, batch: Batch, slots: list[list[Row]], now: float, resolved_at: float
     ) -> None:
         """Apply the request to the oracle, and compare all that it told its callers."""
+        if batch.operate is not None:
+            self._compare_operate(lane, batch, batch.operate, slots, now)
+            return
         request = Request(batch)
         defers = any(call.op == DEFER for call in request.others)
         self.oracle.begin(now, claims=bool(request.claims), defers=defers)
@@ -383,6 +429,28 @@ class World:
         self._hand_over(client, request, reads, outcome)
         self._count(request, accepted, seqs)
         self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, reads)}")
+
+    def _compare_operate(self, lane: Lane, batch: Batch, call: Operate, slots: list[list[Row]], now: float) -> None:
+        """A step of an operating call does the same to the oracle, and tells how many messages it was."""
+        operation = self._operations[id(call)]
+        self.oracle.begin(now)
+        goes_on = operation.take_step(self.oracle)
+        outcome = batch.resolve(slots, now, orjson.loads, lambda: now)
+        assert outcome.t == self.oracle.time
+        assert call.done == operation.done, f"{call.operation} says {call.done}, it is {operation.done}"
+        assert (outcome.goes_on is call) == goes_on, f"{call.operation} goes on: {outcome.goes_on is call}"
+        assert call.future.done() != goes_on
+        # Groups whose time has come are marked by the next claim.
+        hint, marked = slots[-1][0][5], self.hints()
+        seen = [self.oracle.groups[group].priority for group in self.oracle.claimable() if marked[group] == 0]
+        assert max(seen, default=-1) <= hint and (hint == -1 or not self.oracle.paused)
+        self.counts[call.operation] += 1
+        self.counts["step"] += goes_on
+        if not goes_on:
+            assert call.future.value == operation.done
+            del self._operations[id(call)]
+        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {call.operation} {call.group}: {call.done}")
+        self.check_tables()
 
     def _compare_block(self, block: list[Claim], rows: list[Row], token: str) -> None:
         """A claim hands out exactly min(k, claimable) groups, their heads, least turn first."""
@@ -486,29 +554,11 @@ class World:
         """Time passes."""
         self.now += seconds
 
-    def pause(self, group: str, *, hint: bool = True) -> None:
-        """Pause a group; without `hint` as a tool would that knows nothing of `ready_at`."""
-        groups, state = self.names["groups"], self.names["state"]
-        ready = NEVER if hint else 0
-        self.db.execute(
-            f'INSERT INTO "{groups}"(group_id,priority,turn,ready_at,paused) SELECT ?1,0,turn-1,{ready},1 '
-            f'FROM "{state}" WHERE 1 ON CONFLICT(group_id) DO UPDATE SET paused=1' + (f", ready_at={NEVER}" * hint),
-            (group,),
-        )
-        self.oracle.pause(group)
-
-    def resume(self, group: str) -> None:
-        """Let a group go on."""
-        groups, queue = self.names["groups"], self.statements.queue
-        text = orjson.dumps([[group]]).decode()
-        self._transaction(
-            [
-                [f'UPDATE "{groups}" SET paused=0 WHERE group_id=?', group],
-                [queue["groups_drain"], text],
-                [queue["groups_ready"], text],
-            ]
-        )
-        self.oracle.resume(group)
+    def pause_by_hand(self, group: str) -> None:
+        """Pause a group as a tool would that knows nothing of `ready_at`."""
+        if group in self.oracle.groups:
+            self.db.execute(f'UPDATE "{self.names["groups"]}" SET paused=1 WHERE group_id=?', (group,))
+            self.oracle.pause(group)
 
     def publish_plainly(self, group: str, priority: int) -> None:
         """A publisher of the plain transport begins a group (into a group that stands it needs help)."""
@@ -565,7 +615,7 @@ class World:
         assert self.rows("id,seq,until", "dedup", "id") == dedup
         lanes = [[lane.name, lane.number, lane.at] for client in self.clients.values() for lane in client.lanes]
         assert self.rows("lane,n,at", "lane", "lane") == lanes
-        assert self.rows("t,turn", "state", "id") == [[oracle.time, oracle.turn]]
+        assert self.rows("t,turn,paused", "state", "id") == [[oracle.time, oracle.turn, oracle.paused]]
         self._check_dead()
 
     def _check_dead(self) -> None:

@@ -202,6 +202,45 @@ def test_a_plan_reads_no_whole_table_and_sorts_nothing(queue: str | None, rows: 
     db.close()
 
 
+# Steps of an operating call go by seq, and nothing makes the planner search a table of which it was told that it has
+# 1 or 3 rows.  What some sort is no more than the rows of their step.
+BY_SEQ = {
+    "purge_queue_step", "purge_queue_count", "purge_queue", "redrive_pick_all", "redrive_pick_seqs", "redrive_insert",
+    "redrive_groups", "redrive_ready", "redrive_delete", "drop_count", "drop",
+}  # fmt: skip
+BY_RANGE = BY_SEQ - {"redrive_pick_all", "redrive_insert", "redrive_groups", "redrive_ready"}
+SORT_A_STEP = {"purge_group_last", "purge_queue_count", "redrive_groups"}
+WALK = ("stats", "groups")
+
+DECIDED = {1: BY_SEQ, 3: BY_RANGE}
+OPERATED = [
+    pytest.param(
+        queue,
+        rows,
+        name,
+        id=f"{queue}-{rows}-{name}",
+        marks=one_row if name in DECIDED.get(rows or 0, ()) else (),
+    )
+    for queue in QUEUES
+    for rows in (None, 0, 1, 3, 50)
+    for name in Statements(None).operate
+    if not name.startswith(WALK)
+]
+
+
+@pytest.mark.parametrize(("queue", "rows", "name"), OPERATED)
+def test_a_plan_of_an_operating_call_reads_no_whole_table(queue: str | None, rows: int | None, name: str) -> None:
+    db, statements = database(queue, rows)
+    found = faults(db, statements, statements.operate[name])
+    if name in SORT_A_STEP:
+        found = [fault for fault in found if "TEMP B-TREE" not in fault]
+    if name in ("redrive_pick_all", "dead_all"):
+        # Walks from a seq on, in order, to its LIMIT.
+        found = [fault for fault in found if fault != "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"]
+    assert found == [] or (name == "dead_all" and rows == 1)
+    db.close()
+
+
 def test_a_bad_plan_is_seen() -> None:
     db, statements = database(None, 3)
     for text in (

@@ -1,8 +1,9 @@
 -- What operators do to a queue and see of it.  Names and rules of the text are those of queue.sql.
 --
--- Every write takes from one list of parameters: ?1 lane, ?2 group, ?3 a seq or a JSON list of seqs, ?4 and ?5 bounds,
--- ?6 the most rows of this step.  A step writes down in its lane's row what it is about to do (done, how many; picked,
--- to what), and what follows obeys: so a result can be read again after a lost reply.
+-- Every write takes from one list of parameters: ?1 lane, ?2 a JSON list of the group, ?3 a seq or a JSON list of
+-- seqs, ?4 and ?5 bounds, ?6 the most rows of this step.  (A name is never bound as it is: of one that looks like
+-- X'61' the server would make a blob.)  A step writes down in its lane's row what it is about to do (done, how many;
+-- picked, to what), and what follows obeys: so a result can be read again after a lost reply.
 
 -- fragment: last_seq
 -- The last seq that was given.
@@ -34,15 +35,15 @@ SELECT n,base,done,upto,{t},{work_hint} FROM {lane} WHERE lane=?1
 
 -- name: pause_group
 -- A group without messages gets a row too, so that it is paused when some come; its priority is still to be set.
-INSERT INTO {groups}(group_id,priority,turn,ready_at,paused) SELECT ?2,-1,fresh,9e15,1 FROM {state} WHERE 1 ON CONFLICT(group_id) DO UPDATE SET paused=1, ready_at=9e15
+INSERT INTO {groups}(group_id,priority,turn,ready_at,paused) SELECT ?2->>0,-1,fresh,9e15,1 FROM {state} WHERE 1 ON CONFLICT(group_id) DO UPDATE SET paused=1, ready_at=9e15
 
 -- name: resume_group
 -- A publisher of the plain transport leaves the priority as it was.
-UPDATE {groups} INDEXED BY {g_key} SET paused=0, priority=max(priority,0) WHERE group_id=?2
+UPDATE {groups} INDEXED BY {g_key} SET paused=0, priority=max(priority,0) WHERE group_id=?2->>0
 
 -- name: pick_group
 -- The group of the call.
-UPDATE {lane} SET picked=json_array(?2) WHERE lane=?1
+UPDATE {lane} SET picked=?2 WHERE lane=?1
 
 -- name: pause_queue
 -- No claim finds anything from now on; all else goes on.
@@ -54,11 +55,11 @@ UPDATE {state} SET paused=0
 
 -- name: release_count
 -- Lapsed leases count: their holders could settle until now.
-UPDATE {lane} SET picked=json_array(?2), done=(SELECT count(*) FROM {messages} m INDEXED BY {m_lock} WHERE m.group_id=?2 AND m.locked_by IS NOT NULL AND (m.locked_by<>'__parked__' OR m.lock_expiry>={t})) WHERE lane=?1
+UPDATE {lane} SET picked=?2, done=(SELECT count(*) FROM {messages} m INDEXED BY {m_lock} WHERE m.group_id=?2->>0 AND m.locked_by IS NOT NULL AND (m.locked_by<>'__parked__' OR m.lock_expiry>={t})) WHERE lane=?1
 
 -- name: release
 -- Attempts stay: the message was in work.
-UPDATE {messages} INDEXED BY {m_lock} SET locked_by=NULL, lock_expiry=0 WHERE group_id=?2 AND locked_by IS NOT NULL
+UPDATE {messages} INDEXED BY {m_lock} SET locked_by=NULL, lock_expiry=0 WHERE group_id=?2->>0 AND locked_by IS NOT NULL
 
 -- name: delete_count
 UPDATE {lane} SET (done,picked)=(SELECT count(*),json_group_array(m.group_id) FROM {messages} m WHERE m.seq=?3 AND NOT {in_work(m)}) WHERE lane=?1
@@ -68,13 +69,24 @@ DELETE FROM {messages} WHERE seq=?3 AND NOT {in_work({messages})}
 
 -- fragment: group_rows
 -- The next rows of group ?2 to go: not what is in work, nor what was published after the call began (?5).
-SELECT k.seq FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?2 AND k.seq<=coalesce(?5,{last_seq}) AND NOT {in_work(k)} ORDER BY k.rank,k.due,k.seq LIMIT ?6
+(SELECT k.rank,k.due,k.seq FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?2->>0 AND k.seq<=coalesce(?5,{last_seq}) AND NOT {in_work(k)} ORDER BY k.rank,k.due,k.seq LIMIT ?6)
 
 -- name: purge_group_count
-UPDATE {lane} SET picked=json_array(?2), base=coalesce(?5,{last_seq}), (done,upto)=(SELECT count(*), iif(count(*)=?6,0,NULL) FROM ({group_rows})) WHERE lane=?1
+-- How many they are,
+UPDATE {lane} SET picked=?2, base=coalesce(?5,{last_seq}), done=(SELECT count(*) FROM {group_rows}) WHERE lane=?1
+
+-- name: purge_group_last
+-- and which is the last.
+UPDATE {lane} SET upto=(SELECT seq FROM {group_rows} ORDER BY rank DESC,due DESC,seq DESC LIMIT 1) WHERE lane=?1
 
 -- name: purge_group
-DELETE FROM {messages} WHERE seq IN ({group_rows})
+-- A range of the index of heads, so that no statistics make it a walk of the table.
+DELETE FROM {messages} INDEXED BY {m_head} WHERE group_id=?2->>0 AND (rank,due,seq)<=(SELECT k.rank,k.due,k.seq FROM {messages} k WHERE k.seq=(SELECT upto FROM {lane} WHERE lane=?1))
+AND seq<=(SELECT base FROM {lane} WHERE lane=?1) AND NOT {in_work({messages})}
+
+-- name: purge_group_end
+-- Fewer than were wanted: there are no more.
+UPDATE {lane} SET upto=NULL WHERE lane=?1 AND done<?6
 
 -- fragment: queue_rows
 -- The rows of this step that go: after ?4, up to where it ends.
@@ -98,11 +110,11 @@ UPDATE {lane} SET base=coalesce(?5,{t}), (done,upto,picked)=(SELECT count(*), ii
 {redrive_pick(WHERE 1)}
 
 -- name: redrive_pick_group
-{redrive_pick(INDEXED BY {x_group} WHERE d.group_id=?2)}
+{redrive_pick(INDEXED BY {x_group} WHERE d.group_id=?2->>0)}
 
 -- name: redrive_pick_seqs
 -- ?3 a list, ?4 and ?5 its least and greatest: which of them are there, and of group ?2 where one is named.
-UPDATE {lane} SET (done,picked)=(SELECT count(*), json_group_array(s) FROM (SELECT d.seq AS s FROM {dead} d WHERE d.seq BETWEEN ?4 AND ?5 AND d.seq IN (SELECT value FROM json_each(?3)) AND (?2 IS NULL OR d.group_id=?2) ORDER BY d.seq LIMIT ?6)) WHERE lane=?1
+UPDATE {lane} SET (done,picked)=(SELECT count(*), json_group_array(s) FROM (SELECT d.seq AS s FROM {dead} d WHERE d.seq BETWEEN ?4 AND ?5 AND d.seq IN (SELECT value FROM json_each(?3)) AND (?2 IS NULL OR d.group_id=?2->>0) ORDER BY d.seq LIMIT ?6)) WHERE lane=?1
 
 -- name: redrive_insert
 -- Under their old seqs and due times, so in their old order and ahead of what was published later.
@@ -152,11 +164,11 @@ SELECT count(*), min(CASE WHEN due>0 THEN due END) FROM (SELECT (SELECT k.due {h
 CASE WHEN paused THEN 'paused' WHEN until>={look_at} THEN iif(token='__parked__','parked','in_work') WHEN due>{look_at} THEN 'delayed' ELSE 'claimable' END
 
 -- fragment: groups_page
--- ?2 a state or NULL; ?3 the key and ?4 the group after which the page begins (no key: that of the group as it is now);
--- {x} is the key.
+-- ?2 a state or NULL; ?3 the key and ?4 a JSON list of the group after which the page begins (no key: that of the
+-- group as it is now); {x} is the key.
 SELECT s.group_id,p.state,max(s.priority,0),s.depth,s.seq,s.attempts,s.at,s.due,s.token,s.until,{look_at}
 FROM (SELECT group_id AS id, {x} AS key, {state_of} AS state FROM {shown}
-WHERE (?2 IS NULL OR state=?2) AND (?4 IS NULL OR (key,id)>(coalesce(?3,(SELECT {x} FROM {shown} WHERE group_id=?4)),?4)) ORDER BY key,id LIMIT ?5) p
+WHERE (?2 IS NULL OR state=?2) AND (?4 IS NULL OR (key,id)>(coalesce(?3,(SELECT {x} FROM {shown} WHERE group_id=?4->>0)),?4->>0)) ORDER BY key,id LIMIT ?5) p
 CROSS JOIN {shown} s ON s.group_id=p.id ORDER BY p.key,p.id
 
 -- name: groups_oldest
@@ -170,12 +182,12 @@ CROSS JOIN {shown} s ON s.group_id=p.id ORDER BY p.key,p.id
 
 -- name: group_there
 -- Whether the group after which a page begins stands.
-SELECT count(*) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1
+SELECT count(*) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1->>0
 
 -- name: peek
--- ?1 group: its messages in claim order.
-SELECT k.seq,k.group_id,k.event,k.attempts,k.rank,k.headers,k.published_at,k.due,(SELECT max(priority,0) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1)
-FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?1 ORDER BY k.rank,k.due,k.seq LIMIT ?2
+-- ?1 a JSON list of a group: its messages in claim order.
+SELECT k.seq,k.group_id,k.event,k.attempts,k.rank,k.headers,k.published_at,k.due,(SELECT max(priority,0) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1->>0)
+FROM {messages} k INDEXED BY {m_head} WHERE k.group_id=?1->>0 ORDER BY k.rank,k.due,k.seq LIMIT ?2
 
 -- fragment: dead_page
 SELECT d.seq,d.group_id,d.event,d.attempts,d.rank,d.headers,d.published_at,d.due,d.priority,d.reason,d.error,d.died_at FROM {dead} d {x} d.seq>?2 ORDER BY d.seq LIMIT ?3
@@ -185,5 +197,5 @@ SELECT d.seq,d.group_id,d.event,d.attempts,d.rank,d.headers,d.published_at,d.due
 {dead_page(WHERE)}
 
 -- name: dead_group
--- The same of group ?1.
-{dead_page(INDEXED BY {x_group} WHERE d.group_id=?1 AND)}
+-- The same of the group in the JSON list ?1.
+{dead_page(INDEXED BY {x_group} WHERE d.group_id=?1->>0 AND)}

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import orjson
+
 from .._core import Operate, check_id, holder_of
 from ..errors import InvalidMessage
 from ..model import DeadLetter, GroupInfo, Stats, StoredMessage
@@ -125,7 +127,7 @@ class Operating:
             key, name = _place(after, order), after.group_id
         elif after is not None:
             name = check_id(after, "after")
-        page = [f"groups_{order}", self._now(), state, key, name, checks.page(limit)]
+        page = [f"groups_{order}", self._now(), state, key, _listed(name), checks.page(limit)]
         if name is None or key is not None:
             return self._question(lambda rows: [_group(row) for row in rows[0]], page)
 
@@ -134,7 +136,7 @@ class Operating:
                 raise InvalidMessage(f"after={name!r}: that group has gone; pass the GroupInfo instead", "after")
             return [_group(row) for row in rows[0]]
 
-        return self._question(answer, page, ["group_there", name])
+        return self._question(answer, page, ["group_there", _listed(name)])
 
     def queues(self) -> Question[list[str]]:
         """The queues of the database."""
@@ -143,7 +145,7 @@ class Operating:
 
     def peek(self, group_id: Any, limit: Any) -> Question[list[StoredMessage[Any]]]:
         """The first messages of a group."""
-        page = ["peek", check_id(group_id, "group_id"), checks.page(limit)]
+        page = ["peek", _listed(check_id(group_id, "group_id")), checks.page(limit)]
         return self._question(lambda rows: [StoredMessage(**self._stored(row)) for row in rows[0]], page)
 
     def dead_letters(self, group_id: Any, limit: Any, after: Any) -> Question[list[DeadLetter[Any]]]:
@@ -151,7 +153,7 @@ class Operating:
         group = None if group_id is None else check_id(group_id, "group_id")
         page = [
             "dead_all" if group is None else "dead_group",
-            group,
+            _listed(group),
             checks.integer(after, "after"),
             checks.page(limit),
         ]
@@ -177,6 +179,11 @@ class Operating:
             "_headers": headers,
             "_decode": self._decode,
         }
+
+
+def _listed(name: str | None) -> str | None:
+    """A name as it is bound: the server takes some bare texts for blobs."""
+    return None if name is None else orjson.dumps([name]).decode()
 
 
 def _stats(rows: list[Rows]) -> Stats:
