@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -59,7 +59,7 @@ class Clock:
         return self._ask(name, given)
 
     def _now(self) -> str:
-        moment = datetime.fromtimestamp(time.time() + self.skew, timezone.utc)
+        moment = datetime.fromtimestamp(time.time() + self.skew, UTC)
         return f"{moment:%Y-%m-%d %H:%M:%S.%f}"
 
     def _unixepoch(self, given: list[Any]) -> float | None:

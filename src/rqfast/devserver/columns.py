@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .tokens import Token, verb
 
-_END_OF_LIST = frozenset("FROM WHERE GROUP HAVING WINDOW ORDER LIMIT UNION EXCEPT INTERSECT".split())
+_END_OF_LIST = {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT"}
 _ROWID = ("rowid", "oid", "_rowid_")
 
 Read = Mapping[str, Sequence[tuple[str, str]]]
@@ -50,7 +50,7 @@ def declared(found: list[Token], columns: list[str], read: Read) -> list[str]:
             turn = seen[name]
             seen[name] += 1
         owners = read.get(name, ())
-        told = {table: kind for table, kind in owners}.get(tables.get(source.table, source.table))
+        told = dict(owners).get(tables.get(source.table, source.table))
         if told is None and owners:
             told = owners[min(turn, len(owners) - 1)][1]
         types.append((told if told is not None else "integer" if name in _ROWID else "").lower())

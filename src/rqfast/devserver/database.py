@@ -10,14 +10,16 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from .body import Statement
 from .clock import Clock
+from .flags import Flags
 from .parameters import Parameter
 from .results import Answer, Counts, Failed, Result, Rows
 from .returning import Returned, returned
 from .shape import Shape, Shapes
-from .tokens import statements, tokens
+from .tokens import statements
 from .values import fill, text
 
 _BREAKING = re.compile(
@@ -33,6 +35,8 @@ STEPS = 10_000
 class Refused(Exception):
     """A statement that cannot be run, in the words of the server's driver."""
 
+
+Step: TypeAlias = Callable[[Statement, bool], tuple[Result, bool]]
 
 _FAILURES = (sqlite3.Error, Refused, ValueError)
 
@@ -52,7 +56,6 @@ class Database:
         self._clock = clock
         self._changes = self._last_insert_id = 0
         self._deadline = 0.0
-        self._timed_out = ""
         self._writer = self._open(path, synchronous)
         self._reader = self._open(path, synchronous)
         self._reader.execute("PRAGMA query_only=ON")
@@ -81,79 +84,73 @@ class Database:
 
     # -- whole requests -----------------------------------------------------------------------------------
 
-    def execute(self, given: list[Statement], *, transaction: bool, parse: bool, timeout: float) -> Answer:
+    def execute(self, given: list[Statement], flags: Flags) -> Answer:
         """/db/execute: an entry of the log; in a transaction the first failure ends it and undoes all."""
-        return self._guarded(given, lambda: self._apply(given, transaction, parse, self._change), timeout, "execute")
+        return self._guarded(given, flags, lambda: self._apply(given, flags, self._change))
 
-    def query(self, given: list[Statement], *, strong: bool, timeout: float) -> Answer:
-        """/db/query: reads on the connection that cannot write; an entry of the log where `strong`."""
-        self.index += strong
-        answer = self._guarded(given, lambda: self._read_all(given), timeout, "query")
-        answer.index = self.index if strong and not answer.error else 0
-        return answer
+    def query(self, given: list[Statement], flags: Flags) -> Answer:
+        """/db/query: reads on the connection that cannot write; an entry of the log at level strong."""
+        return self._guarded(given, flags, lambda: self._read_all(given, flags.strong))
 
-    def request(
-        self, given: list[Statement], *, transaction: bool, parse: bool, strong: bool, timeout: float
-    ) -> Answer:
+    def request(self, given: list[Statement], flags: Flags) -> Answer:
         """/db/request: reads and writes.
 
         Only reads are as on /db/query.  With a write among them it is one entry, and a statement that does not
         prepare is passed over, in a transaction too.
         """
-        if not strong and all(self._is_read(statement.text) for statement in given):
-            return self.query(given, strong=False, timeout=timeout)
-        return self._guarded(given, lambda: self._apply(given, transaction, parse, self._mixed), timeout, "execute")
+        return self._guarded(given, flags, lambda: self._request(given, flags))
 
-    def _guarded(self, given: list[Statement], run: Callable[[], Answer], timeout: float, what: str) -> Answer:
+    def _guarded(self, given: list[Statement], flags: Flags, run: Callable[[], Answer]) -> Answer:
         if any(_BREAKING.match(statement.text) for statement in given):
             return Answer(error="disallowed pragma")
-        self._timed_out = f"{what} timeout"
-        self._deadline = time.monotonic() + timeout if timeout > 0 else 0.0
-        for db in (self._writer, self._reader) if timeout > 0 else ():
+        if flags.db_timeout <= 0:
+            return run()
+        self._deadline = time.monotonic() + flags.db_timeout
+        for db in (self._writer, self._reader):
             db.set_progress_handler(self._is_late, STEPS)
         try:
             return run()
         finally:
             self._deadline = 0.0
-            for db in (self._writer, self._reader) if timeout > 0 else ():
+            for db in (self._writer, self._reader):
                 db.set_progress_handler(None, 0)
 
     def _is_late(self) -> bool:
         return self._deadline > 0 and time.monotonic() > self._deadline
 
-    def _apply(
-        self,
-        given: list[Statement],
-        transaction: bool,
-        parse: bool,
-        step: Callable[[Statement, bool], tuple[Result, bool]],
-    ) -> Answer:
+    def _request(self, given: list[Statement], flags: Flags) -> Answer:
+        if not flags.strong and all(self._is_read(statement.text) for statement in given):
+            return self._read_all(given, strong=False)
+        return self._apply(given, flags, self._mixed)
+
+    def _apply(self, given: list[Statement], flags: Flags, step: Step) -> Answer:
         """Run statements as one entry of the log."""
         self.index += 1
         answer = Answer(index=self.index)
-        if transaction and (error := self._command("BEGIN IMMEDIATE")):
+        if flags.transaction and (error := self._command("BEGIN IMMEDIATE")):
             return Answer(error=error)
         for statement in given:
             if statement.text == "":
                 continue
-            result, is_fatal = step(statement, parse)
+            result, is_fatal = step(statement, flags.parse)
             answer.results.append(result)
-            if is_fatal and transaction:
+            if is_fatal and flags.transaction:
                 self._rollback()
                 return answer
-        if transaction and (error := self._command("COMMIT")):
+        if flags.transaction and (error := self._command("COMMIT")):
             self._rollback()
             return Answer(error=error)
         return answer
 
-    def _read_all(self, given: list[Statement]) -> Answer:
+    def _read_all(self, given: list[Statement], strong: bool) -> Answer:
+        self.index += strong
         results: list[Result] = []
         for statement in given:
             if statement.text != "":
                 results.append(self._rows(self._reader, statement)[0])
         if self._reader.in_transaction:  # someone's BEGIN: later reads would go on seeing this moment
             self._reader.execute("ROLLBACK")
-        return Answer(results)
+        return Answer(results, index=self.index if strong else 0)
 
     def _command(self, sql: str) -> str:
         try:
@@ -178,7 +175,7 @@ class Database:
 
     def _change(self, statement: Statement, parse: bool) -> tuple[Result, bool]:
         start = time.perf_counter()
-        what = returned(statement.text, tokens(statement.text)) if parse else Returned.COUNTS
+        what = returned(statement.text) if parse else Returned.COUNTS
         if what is not Returned.COUNTS:
             rows, failed = self._rows(self._writer, statement, is_change=True)
             if rows.error:
@@ -187,7 +184,7 @@ class Database:
         try:
             is_blank = self._execute(statement)
         except _FAILURES as error:
-            return Failed(self._text(error)), True
+            return Failed(self._text(error, "execute")), True
         if is_blank:
             return Counts(0, 0, time.perf_counter() - start), False
         return Counts(self._last_insert_id, self._changes, time.perf_counter() - start), False
@@ -204,7 +201,7 @@ class Database:
         start, given = 0, statement.parameters
         parts = statements(statement.text)
         for part in parts:
-            self._check_time()
+            self._check_time("execute")
             shape = self._shapes.of(self._writer, part)
             count = shape.places.count
             if given and len(given) - start < count:
@@ -220,7 +217,7 @@ class Database:
         try:
             parts = statements(statement.text)
             for number, part in enumerate(parts, 1):
-                self._check_time()
+                self._check_time("query")
                 shape = self._shapes.of(db, part)
                 count = shape.places.count
                 if len(given) - start < count:
@@ -233,7 +230,7 @@ class Database:
                 if is_change:
                     self._count(shape)
         except _FAILURES as error:
-            return Rows(error=self._text(error)), True
+            return Rows(error=self._text(error, "query")), True
         rows.seconds = time.perf_counter() - began
         return rows, False
 
@@ -262,12 +259,12 @@ class Database:
             counted = self._writer.execute("SELECT changes(), last_insert_rowid()").fetchone()
             self._changes, self._last_insert_id = counted
 
-    def _check_time(self) -> None:
+    def _check_time(self, what: str) -> None:
         if self._is_late():
-            raise Refused(self._timed_out)
+            raise Refused(f"{what} timeout")
 
-    def _text(self, error: Exception) -> str:
-        return self._timed_out if str(error) == "interrupted" and self._is_late() else str(error)
+    def _text(self, error: Exception, what: str) -> str:
+        return f"{what} timeout" if str(error) == "interrupted" and self._is_late() else str(error)
 
 
 def _taken(given: list[Parameter], start: int, count: int) -> list[Parameter]:

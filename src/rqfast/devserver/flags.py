@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from .parameters import BadRequest
@@ -13,13 +13,24 @@ _PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _DURATIONS = ("timeout", "freshness", "db_timeout", "linearizable_timeout")
 
 
-class Flags(NamedTuple):
+@dataclass(frozen=True)
+class Flags:
     """What the query string asks for.  The presence of a name is enough, as on the server: `timings=false` is true."""
 
     given: dict[str, str]
 
     def __contains__(self, name: object) -> bool:
         return name in self.given
+
+    @property
+    def transaction(self) -> bool:
+        """Whether the statements are one transaction."""
+        return "transaction" in self
+
+    @property
+    def parse(self) -> bool:
+        """Whether RETURNING is looked for."""
+        return "noparse" not in self
 
     @property
     def strong(self) -> bool:

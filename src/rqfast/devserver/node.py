@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,7 +41,7 @@ class Node:
     def __init__(self, address: str, file: str) -> None:
         self.address = address
         self._file = file
-        self._start = datetime.now(timezone.utc)
+        self._start = datetime.now(UTC)
 
     @staticmethod
     def is_local(request: web.Request) -> bool:
@@ -67,9 +67,9 @@ class Node:
             "time_s": f"{took * 1e6:.3f}".rstrip("0").rstrip(".") + "µs",
         }
 
-    def status(self, request: web.Request, index: int) -> dict[str, Any]:
+    def status(self, index: int) -> dict[str, Any]:
         """What /status says; `index` is that of the last entry."""
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         raft = {
             "state": "Leader", "term": 1, "voter": True, "num_peers": 0, "last_log_term": 1, "last_log_index": index,
             "commit_index": index, "applied_index": index, "fsm_pending": 0, "leader_addr": self.address,

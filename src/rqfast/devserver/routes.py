@@ -21,6 +21,7 @@ from .results import Answer
 from .values import NotJson
 
 MAX_BODY = 64 << 20
+QUEUED = Flags({})
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 READY = "[+]node ok\n[+]leader ok\n[+]store ok"
@@ -81,6 +82,8 @@ class Routes:
             return refusal(400, str(error))
         except NotJson as error:
             return refusal(500, str(error))
+        except web.HTTPRequestEntityTooLarge:
+            return refusal(413, f"the dev server takes {MAX_BODY >> 20} MiB in a request")
 
     @staticmethod
     def _unknown(path: str) -> web.Response:
@@ -94,21 +97,18 @@ class Routes:
         if "queue" in flags:
             return await self._queued(request, flags)
         given = await self._statements(request, text_allowed=True)
-        options = {"transaction": "transaction" in flags, "parse": "noparse" not in flags, "timeout": flags.db_timeout}
-        return await self._run(flags, lambda: self._database.execute(given, **options))
+        return await self._run(flags, lambda: self._database.execute(given, flags))
 
     async def _query(self, request: web.Request, flags: Flags) -> web.Response:
         if request.method == "GET":
             given = [Statement(flags.given.get("q", ""), [])]
         else:
             given = await self._statements(request, text_allowed=True)
-        options = {"strong": flags.strong, "timeout": flags.db_timeout}
-        return await self._run(flags, lambda: self._database.query(given, **options))
+        return await self._run(flags, lambda: self._database.query(given, flags))
 
     async def _request(self, request: web.Request, flags: Flags) -> web.Response:
         given = await self._statements(request)
-        options = {"transaction": "transaction" in flags, "parse": "noparse" not in flags, "timeout": flags.db_timeout}
-        return await self._run(flags, lambda: self._database.request(given, strong=flags.strong, **options))
+        return await self._run(flags, lambda: self._database.request(given, flags))
 
     async def _queued(self, request: web.Request, flags: Flags) -> web.Response:
         """Queued writes: executed at once here; whatever is wrong with them is not told, as on the server."""
@@ -121,13 +121,15 @@ class Routes:
 
         def run() -> Answer:
             if given:
-                self._database.execute(given, transaction=False, parse=True, timeout=0.0)
+                self._database.execute(given, QUEUED)
             return Answer(sequence=time.time_ns())
 
         return await self._run(flags, run)
 
     @staticmethod
     async def _statements(request: web.Request, text_allowed: bool = False) -> list[Statement]:
+        if (request.content_length or 0) > MAX_BODY:  # before any of it is read
+            raise web.HTTPRequestEntityTooLarge(MAX_BODY, request.content_length or 0)
         body = await request.read()
         if text_allowed and request.headers.get("Content-Type", "").startswith("text/plain"):
             return [Statement(body.decode("utf-8", "replace"), [])]
@@ -149,7 +151,7 @@ class Routes:
     # -- the node -----------------------------------------------------------------------------------------
 
     async def _status(self, request: web.Request, flags: Flags) -> web.Response:
-        status = self._node.status(request, self._database.index)
+        status: Any = self._node.status(self._database.index)
         for key in filter(None, flags.given.get("key", "").split(".")):
             status = status.get(key, {}) if isinstance(status, dict) else status
         return json_reply(dump(status, "pretty" in flags))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import errno
 import ipaddress
 import os
 import sqlite3
@@ -62,7 +63,7 @@ class DevServer:
         self.file = None if file is None else Path(file)
         self.host = "127.0.0.1" if host == "localhost" else host
         self._wanted, self.port = port, port
-        self._only_loopback = is_loopback(host)
+        self.only_loopback = is_loopback(host)
         self._clock_skew = clock_skew
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None
@@ -137,7 +138,7 @@ class DevServer:
         try:
             database = self._database = await self._in_thread(self._open)
             node = Node("", "(temporary)" if self.file is None else str(self.file))
-            routes = Routes(database, self._executor, node, self._only_loopback)
+            routes = Routes(database, self._executor, node, self.only_loopback)
             self._runner = web.AppRunner(
                 routes.application(), access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
             )
@@ -152,8 +153,11 @@ class DevServer:
         try:
             await web.TCPSite(runner, self.host, self._wanted).start()
         except OSError as error:
-            text = f"the dev server cannot listen on {self.host} port {self._wanted}: {error.strerror or error}"
-            raise ListenError(text) from error
+            why = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
+            raise ListenError(
+                f"the dev server cannot listen on port {self._wanted} of {self.host}: {why}; choose another port, or "
+                "stop what listens there"
+            ) from error
         self.port = int(runner.addresses[0][1])
 
     def _open(self) -> Database:
@@ -172,6 +176,7 @@ class DevServer:
         if self._runner is not None:
             await self._runner.cleanup()
         if self._database is not None:
+            self._database.interrupt()
             await self._in_thread(self._database.close)
         if self._executor is not None:
             self._executor.shutdown()

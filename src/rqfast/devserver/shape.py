@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from .columns import Read, declared
 from .parameters import Places
-from .tokens import Token, tokens, verb
+from .tokens import LONG, Token, tokens, verb
 
 _CHANGES = ("INSERT", "REPLACE", "UPDATE", "DELETE")
 _WRITING = ("Vacuum", "JournalMode", "Checkpoint")
@@ -69,9 +69,10 @@ class Shapes:
         if known is not None and known[0] == version:
             return known[1]
         shape = self._prepare(db, text)
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        self._known[text] = version, shape
+        if len(text) <= LONG:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[text] = version, shape
         return shape
 
     def _prepare(self, db: sqlite3.Connection, text: str) -> Shape:

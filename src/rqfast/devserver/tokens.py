@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 _TOKEN = re.compile(
     r"""
@@ -19,6 +20,16 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
+LONG = 4096
+T = TypeVar("T")
+
+
+def remembered(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Remember what was read from the last texts, unless they are long."""
+    short = lru_cache(maxsize=1000)(read)
+    return lambda text: short(text) if len(text) <= LONG else read(text)
 
 
 class Token(NamedTuple):
@@ -58,6 +69,7 @@ def _tokens(text: str) -> Iterator[Token]:
         depth += found == "("
 
 
+@remembered
 def statements(text: str) -> list[str]:
     """The statements of a text such as `a; b`; blank ones and pure comments are left out."""
     if ";" not in text:
@@ -72,7 +84,7 @@ def statements(text: str) -> list[str]:
 
 
 def verb(found: list[Token]) -> tuple[str, int]:
-    """The word that says what a statement does (SELECT, UPDATE, ...), and its place; that behind WITH where there is one."""
+    """The word that says what a statement does (SELECT, UPDATE, ...), behind WITH where there is one, and its place."""
     words = {"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"}
     if not found or found[0].word != "WITH":
         return (found[0].word if found else "", 0)

@@ -103,7 +103,8 @@ def _parsed(value: str) -> str:
         return _NO_TIME
     *parts, fraction, offset = found.groups()
     try:
-        moment = datetime(*(int(part or 0) for part in parts))
+        year, month, day, hour, minute, second = (int(part or 0) for part in parts)
+        moment = datetime(year, month, day, hour, minute, second)
     except ValueError:
         return _NO_TIME
     return _rfc3339(moment, fraction or "", "Z" if offset in (None, "+00:00", "-00:00") else offset)
