@@ -84,8 +84,4 @@ def _steady(value: Any) -> Any:
     if isinstance(value, tuple):
         name, inner = value
         return (name, type(inner).__name__ if name in _VARIABLE else _steady(inner))
-    return (
-        [_steady(item) for item in value]
-        if isinstance(value, list)
-        else value
-    )
+    return [_steady(item) for item in value] if isinstance(value, list) else value

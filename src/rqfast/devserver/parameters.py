@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from .tokens import Token
 
 _HEX = re.compile(r"\s*[xX]'((?:[0-9a-fA-F]{2})*)'\s*\Z")
-_NAMED = re.compile(r"\?([0-9]+)")
+_MARK = "?00"  # a numbered parameter that stands for a named one, told from the client's own `?1`
+_NAMED = re.compile(r"\?00([0-9]+)")
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 
 
@@ -70,7 +71,7 @@ class Places:
             elif token.text.startswith("?"):
                 self.count = max(self.count, int(token.text[1:]))
             else:
-                pieces += [text[at : token.start], f"?{self._index(token.text)}"]
+                pieces += [text[at : token.start], f"{_MARK}{self._index(token.text)}"]
                 at = token.start + len(token.text)
         self.text = "".join([*pieces, text[at:]])
 
