@@ -354,6 +354,15 @@ def test_parameters_go_where_the_driver_puts_them(db: DevDatabase) -> None:
     ]
 
 
+def test_no_more_parameters_than_the_server_takes(db: DevDatabase) -> None:
+    most = 32_766
+    for count, found in ((most, {"values": [[most]]}), (most + 1, {"error": "too many SQL variables"})):
+        sql = f"SELECT count(*) FROM (VALUES {','.join(['(?)'] * count)})"
+        (slot,) = slots(db, "/db/query", [sql, *range(count)])
+        assert found.items() <= slot.items()
+    assert "variable number must be" in slots(db, "/db/query", ["SELECT ?999999999", 1])[0]["error"]
+
+
 def test_declared_types_are_found(db: DevDatabase) -> None:
     db.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b BLOB, d DATETIME, o BOOLEAN, n)")
     db.execute("CREATE TABLE u(id TEXT, b VARCHAR(9), o REAL)")

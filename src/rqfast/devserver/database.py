@@ -15,7 +15,7 @@ from typing import TypeAlias
 from .body import Statement
 from .clock import Clock
 from .flags import Flags
-from .parameters import Parameter
+from .parameters import MAX_PARAMETERS, Parameter
 from .results import Answer, Counts, Failed, Result, Rows
 from .returning import Returned, returned
 from .shape import Shape, Shapes
@@ -56,13 +56,20 @@ class Database:
         self._clock = clock
         self._changes = self._last_insert_id = 0
         self._deadline = 0.0
-        self._writer = self._open(path, synchronous)
-        self._reader = self._open(path, synchronous)
-        self._reader.execute("PRAGMA query_only=ON")
+        self._connections: list[sqlite3.Connection] = []
+        try:
+            self._writer = self._open(path, synchronous)
+            self._reader = self._open(path, synchronous)
+            self._reader.execute("PRAGMA query_only=ON")
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self, path: Path, synchronous: str) -> sqlite3.Connection:
         db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._connections.append(db)
         db.text_factory = text
+        db.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, MAX_PARAMETERS)
         db.execute("PRAGMA journal_mode=WAL").fetchone()
         db.execute(f"PRAGMA synchronous={synchronous}")
         self._clock.install(db)
@@ -71,12 +78,12 @@ class Database:
 
     def interrupt(self) -> None:
         """End the statement that runs; from any thread."""
-        self._writer.interrupt()
-        self._reader.interrupt()
+        for db in self._connections:
+            db.interrupt()
 
     def close(self) -> None:
         """Close the file."""
-        for db in (self._reader, self._writer):
+        for db in self._connections:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             db.close()
@@ -106,13 +113,13 @@ class Database:
         if flags.db_timeout <= 0:
             return run()
         self._deadline = time.monotonic() + flags.db_timeout
-        for db in (self._writer, self._reader):
+        for db in self._connections:
             db.set_progress_handler(self._is_late, STEPS)
         try:
             return run()
         finally:
             self._deadline = 0.0
-            for db in (self._writer, self._reader):
+            for db in self._connections:
                 db.set_progress_handler(None, 0)
 
     def _is_late(self) -> bool:

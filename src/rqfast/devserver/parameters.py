@@ -10,6 +10,7 @@ from .tokens import Token
 _HEX = re.compile(r"\s*[xX]'((?:[0-9a-fA-F]{2})*)'\s*\Z")
 _MARK = "?00"  # a numbered parameter that stands for a named one, told from the client's own `?1`
 _NAMED = re.compile(r"\?00([0-9]+)")
+MAX_PARAMETERS = 32_766  # of a statement, on the server
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 
 
@@ -69,7 +70,8 @@ class Places:
             if token.text == "?":
                 self.count += 1
             elif token.text.startswith("?"):
-                self.count = max(self.count, int(token.text[1:]))
+                # What is beyond the limit does not prepare: here it must only not take all memory.
+                self.count = max(self.count, min(int(token.text[1:]), MAX_PARAMETERS + 1))
             else:
                 pieces += [text[at : token.start], f"{_MARK}{self._index(token.text)}"]
                 at = token.start + len(token.text)
