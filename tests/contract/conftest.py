@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from rqfast.devserver import DevServer
 from tests.cluster import Cluster
 from tests.contract.views import Clock, Database, QueueUnderTest, Row, queue_name, stop_background_loop
+from tests.devserver import DevDatabase
 
 
 class EmbeddedDatabase:
@@ -60,9 +62,9 @@ class EmbeddedDatabase:
 
 
 class ClusterDatabase:
-    """The database of a session's rqlite servers."""
+    """The database of a session's rqlite servers, or of its dev server."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster | DevDatabase) -> None:
         self.cluster = cluster
         self.url = cluster.url
 
@@ -101,6 +103,10 @@ def embedded(request: pytest.FixtureRequest) -> Database:
     return EmbeddedDatabase(folder / f"{queue_name()}.db")
 
 
+def dev_server(request: pytest.FixtureRequest) -> Database:
+    return ClusterDatabase(DevDatabase(request.getfixturevalue("dev_server")))
+
+
 def one_node(request: pytest.FixtureRequest) -> Database:
     return ClusterDatabase(request.getfixturevalue("one_node"))
 
@@ -111,15 +117,17 @@ def three_nodes(request: pytest.FixtureRequest) -> Database:
 
 ENGINES: dict[str, Callable[[pytest.FixtureRequest], Database]] = {
     "embedded": embedded,
+    "dev server": dev_server,
     "one node": one_node,
     "three nodes": three_nodes,
 }
+IN_PROCESS = ("embedded", "dev server")  # no rqlited needed
 COLOURS = ("sync", "async")
 BOTH = [
     pytest.param(
         (engine, colour),
         id=f"{engine}-{colour}",
-        marks=() if engine == "embedded" else pytest.mark.cluster(engine),
+        marks=() if engine in IN_PROCESS else pytest.mark.cluster(engine),
     )
     for engine in ENGINES
     for colour in COLOURS
@@ -130,6 +138,13 @@ BOTH = [
 def _background_loop() -> Iterator[None]:
     yield
     stop_background_loop()
+
+
+@pytest.fixture(scope="session", name="dev_server")
+def _dev_server() -> Iterator[DevServer]:
+    """One dev server for all tests."""
+    with DevServer() as server:
+        yield server
 
 
 @pytest.fixture(params=BOTH)

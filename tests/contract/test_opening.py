@@ -252,6 +252,7 @@ def test_a_node_that_is_not_there_is_unavailable(colour: str) -> None:
 def test_connect_gives_the_class_of_the_engine(q: Queue) -> None:
     kinds: dict[str, tuple[type[Any], type[Any]]] = {
         "embedded": (rqfast.SqliteTransport, rqfast.AsyncSqliteTransport),
+        "dev server": (rqfast.RqliteTransport, rqfast.AsyncRqliteTransport),
         "one node": (rqfast.RqliteTransport, rqfast.AsyncRqliteTransport),
         "three nodes": (rqfast.RqliteTransport, rqfast.AsyncRqliteTransport),
     }

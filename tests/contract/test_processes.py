@@ -21,11 +21,21 @@ from tests.contract.processes import (
 from tests.contract.views import Lease, Queue, View
 
 # Messages, groups and processes of the large run, by engine.
-LARGE = {"embedded": (10_000, 200, 8), "one node": (10_000, 200, 8), "three nodes": (10_000, 200, 8)}
+LARGE = {
+    "embedded": (10_000, 200, 8),
+    "dev server": (10_000, 200, 8),
+    "one node": (10_000, 200, 8),
+    "three nodes": (10_000, 200, 8),
+}
 # The same for workers that take one message at a time.
-SMALL = {"embedded": (1000, 40, 4), "one node": (1000, 40, 4), "three nodes": (400, 40, 4)}
+SMALL = {
+    "embedded": (1000, 40, 4),
+    "dev server": (400, 40, 4),
+    "one node": (1000, 40, 4),
+    "three nodes": (400, 40, 4),
+}
 # Publishes of each of the eight threads.
-ROUNDS = {"embedded": 500, "one node": 250, "three nodes": 250}
+ROUNDS = {"embedded": 500, "dev server": 250, "one node": 250, "three nodes": 250}
 RUN_SECONDS = 100.0
 
 

@@ -10,6 +10,7 @@ import typer
 from .. import __version__
 from ..errors import RqfastError
 from .demo import demo
+from .dev import dev
 from .options import Debug, Shown
 
 INTERRUPTED = 130
@@ -37,6 +38,7 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_options)
     app.command()(demo)
+    app.command()(dev)
     return app
 
 
