@@ -4,29 +4,34 @@
 STATEMENTS = (
     "lane_step", "clock_step", "ack_verdict", "ack_delete", "settle_verdict", "dead_insert", "dead_delete",
     "settle_apply", "groups_drain", "groups_ready", "publish_base", "publish_plain", "publish_groups",
-    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due", "adopt_groups",
+    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_published",
+    "outcome", "outcome_published", "clock_step_settling", "settled",
 )
 
 cdef enum:
     LANE_STEP, CLOCK_STEP, ACK_VERDICT, ACK_DELETE, SETTLE_VERDICT, DEAD_INSERT, DEAD_DELETE
     SETTLE_APPLY, GROUPS_DRAIN, GROUPS_READY, PUBLISH_BASE, PUBLISH_PLAIN, PUBLISH_GROUPS
-    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE, ADOPT_GROUPS
+    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_PUBLISHED
+    OUTCOME, OUTCOME_PUBLISHED, CLOCK_STEP_SETTLING, SETTLED
 
 MAX_BLOCKS = 8
 
 
 @cython.final
 cdef class Texts:
-    """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP."""
+    """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP.
+
+    `beside_old`: workers of the plain transport may be on this queue, so settlements are marked as rqfast's own.
+    """
 
     cdef list texts
     cdef readonly list names
+    cdef bint beside_old
 
-    def __init__(self, dict statements, bint as_json):
+    def __init__(self, dict statements, bint as_json, bint beside_old=False):
+        self.beside_old = beside_old
         self.names = list(STATEMENTS)
         self.texts = [statements[name] for name in STATEMENTS]
         if as_json:
@@ -238,7 +243,12 @@ cdef class Batch:
         self.program_ = out
         self.names_ = []
         self._say(texts, LANE_STEP, [lane, n, 0.0])
-        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0, self._least_step()])
+        settling = texts.beside_old and (self.acks or self.others)
+        self._say(
+            texts,
+            CLOCK_STEP_SETTLING if settling else CLOCK_STEP,
+            [0.0, 2 if self.blocks else 0, self._least_step()],
+        )
         if self.acks or self.others:
             self._make_settlements(texts, lane)
         if self.pubs:
@@ -250,6 +260,8 @@ cdef class Batch:
                 self._say(texts, TIDY_HIGH, [self.tidy])
             else:
                 self._say(texts, TIDY, [])
+        if settling:
+            self._say(texts, SETTLED, [])
         if self.acks or self.others or self.blocks:
             self._say(texts, OUTCOME, [lane])
         else:
@@ -327,7 +339,6 @@ cdef class Batch:
         cdef Block block
         cdef Py_ssize_t place = 0
         self._say(texts, WAKE_DUE, [])
-        self._say(texts, ADOPT_GROUPS, [])
         for block in self.blocks:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"

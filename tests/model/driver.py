@@ -9,6 +9,7 @@ from collections import Counter
 from rqfast.sql import Statements
 
 from .plans import (
+    AHEAD,
     ANSWERED,
     BEHIND,
     DEDUP_IDS,
@@ -18,6 +19,7 @@ from .plans import (
     LIMITS,
     MIN_PRIORITIES,
     PAUSES,
+    PLAIN_SETTLEMENTS,
     PRIORITIES,
     RARE_EXTRAS,
     RARE_SETTLEMENTS,
@@ -53,6 +55,9 @@ class Habits:
         self.dedup = choose.choice((0.0, 0.2, 0.6))
         self.meddling = choose.choice((0.0, 0.1, 0.3))
         self.ties = choose.choice((0.0, 0.4))
+        # How much of it old workers and publishers do; their clocks.
+        self.plain = 0.0
+        self.ahead = choose.choice((AHEAD, AHEAD[:1]))
 
 
 def drive(statements: Statements, queue: str | None, seed: int, steps: int, **habits: object) -> Counter[str]:
@@ -81,7 +86,9 @@ def step(world: World, habits: Habits) -> None:
     """One step, and all that must hold after it."""
     choose = habits.choose
     world.wait(choose.choice(habits.pauses))
-    if choose.random() >= habits.meddling:
+    if habits.plain and choose.random() < habits.plain:
+        _plain(world, habits)
+    elif choose.random() >= habits.meddling:
         _request(world, habits)
     else:
         _meddle(world, habits)
@@ -93,12 +100,25 @@ def _meddle(world: World, habits: Habits) -> None:
     """What others do."""
     choose = habits.choose
     group, kind = choose.choice(habits.groups), choose.random()
-    if kind < 0.25:
+    if kind < 0.33:
         world.pause(group, hint=choose.random() < 0.5)
-    elif kind < 0.75:
-        world.resume(group)
     else:
-        world.publish_plainly(group, choose.choice(PRIORITIES))
+        world.resume(group)
+
+
+def _plain(world: World, habits: Habits) -> None:
+    """What publishers and workers of the plain transport do."""
+    choose, plain = habits.choose, world.plain
+    kind = choose.random()
+    if kind < 0.3 and len(world.oracle.messages) < habits.crowd + 10:
+        plain.publish(choose.choice(habits.groups), choose.choice(PRIORITIES))
+    elif kind < 0.65:
+        plain.claim(
+            choose.choice(habits.visibilities), choose.choice(habits.ahead), choose.choice(habits.min_priorities)
+        )
+    else:
+        how, argument = choose.choice(PLAIN_SETTLEMENTS)
+        plain.settle(choose.choice(WHICH[:6]), how, argument, keep=choose.random() < 0.3)
 
 
 def _request(world: World, habits: Habits) -> None:

@@ -29,7 +29,21 @@ FORBIDDEN = re.compile(
 )
 # Walks of these stop at what a LIMIT, an ORDER BY or a bound of the statement cuts.
 PARTIAL = ("g_ready", "g_pri", "g_due", "m_tok")
-HOT = ("publish", "dedup", "claim", "ack", "settle", "dead", "groups", "look", "wake", "adopt", "lane_step", "outcome")
+HOT = (
+    "publish",
+    "dedup",
+    "claim",
+    "ack",
+    "settle",
+    "dead",
+    "groups",
+    "look",
+    "wake",
+    "lane_step",
+    "clock",
+    "settled",
+    "outcome",
+)
 
 
 def sections(queue: str | None) -> Iterator[tuple[str, str]]:
@@ -245,7 +259,6 @@ def work(rows: int | None, more: int) -> dict[str, int]:
         ("publish_plain", ('[["h4","1"]]', "lane")),
         ("publish_groups", ('[["h4",0]]',)),
         ("wake_due", ()),
-        ("adopt_groups", ()),
         ("claim_any", ("~x:1", 5.0, 1)),
         ("claim_stamp", ("~x:1", 5.0)),
         ("claim_read", ("~x:1",)),

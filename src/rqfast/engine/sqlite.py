@@ -57,7 +57,7 @@ class SqliteEngine:
         self._window = dedup_window
         self._decode = decode
         self._name = name
-        self._texts = Texts(self.statements.queue, False)
+        self._texts = Texts(self.statements.queue, False, queue is None)
         self._db: sqlite3.Connection | None = None
         self._pid = 0
         self._lane = ""

@@ -53,7 +53,8 @@ def _render(text: str, pieces: dict[str, str], x: str = "") -> str:
 class Statements:
     """The rendered statements of one queue, as attributes of a mapping from name to text.
 
-    `queue` holds those of publishing, claiming and settling, `schema` those that make the tables.
+    `queue` holds those of publishing, claiming and settling, `schema` those that make the tables, `compat` those that
+    keep old workers in order (of the default queue only).
     """
 
     def __init__(self, queue: str | None) -> None:
@@ -64,6 +65,10 @@ class Statements:
         pieces |= fragments
         self.queue = {name: _render(text, pieces) for name, text in statements.items()}
         self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
+        self.compat: dict[str, str] = {}
+        if queue is None:
+            statements, more = read_statements("compat.sql")
+            self.compat = {name: _render(text, pieces | more) for name, text in statements.items()}
         statements, fragments = read_statements("opening.sql")
         pieces |= fragments
         self.opening = {name: _render(text, pieces) for name, text in statements.items()}

@@ -45,7 +45,9 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
 def making(statements: Statements, queue: str | None) -> list[list[object]]:
     """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing."""
     parameters: dict[str, list[object]] = {"registry_add": [queue or "", SCHEMA_VERSION]}
-    return [[text, *parameters.get(name, [])] for name, text in statements.schema.items()]
+    return [
+        [text, *parameters.get(name, [])] for name, text in (statements.schema | statements.compat).items()
+    ]
 
 
 def was_second(text: str) -> bool:
