@@ -11,6 +11,7 @@ from .. import __version__
 from ..errors import RqfastError
 from .demo import demo
 from .options import Debug, Shown
+from .schema import schema
 
 INTERRUPTED = 130
 
@@ -37,6 +38,7 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_options)
     app.command()(demo)
+    app.add_typer(schema)
     return app
 
 
