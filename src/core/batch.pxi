@@ -4,17 +4,17 @@
 STATEMENTS = (
     "lane_step", "clock_step", "ack_verdict", "ack_delete", "settle_verdict", "dead_insert", "dead_delete",
     "settle_apply", "groups_drain", "groups_ready", "publish_base", "publish_plain", "publish_groups",
-    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due", "adopt_groups",
+    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_published", "guard",
+    "outcome", "outcome_published", "guard", "clock_step_settling", "settled",
 )
 
 cdef enum:
     LANE_STEP, CLOCK_STEP, ACK_VERDICT, ACK_DELETE, SETTLE_VERDICT, DEAD_INSERT, DEAD_DELETE
     SETTLE_APPLY, GROUPS_DRAIN, GROUPS_READY, PUBLISH_BASE, PUBLISH_PLAIN, PUBLISH_GROUPS
-    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE, ADOPT_GROUPS
+    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_PUBLISHED, GUARD
+    OUTCOME, OUTCOME_PUBLISHED, GUARD, CLOCK_STEP_SETTLING, SETTLED
 
 MAX_BLOCKS = 8
 
@@ -24,15 +24,18 @@ cdef class Texts:
     """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP.
 
     `operate` holds those of the operating calls; each takes as many of their common parameters as it names.
+    `beside_old`: workers of the plain transport may be on this queue, so settlements are marked as rqfast's own.
     """
 
     cdef list texts
     cdef readonly list names
     cdef readonly bint as_json
+    cdef bint beside_old
     cdef dict operate
 
-    def __init__(self, dict statements, bint as_json, dict operate=None):
+    def __init__(self, dict statements, bint as_json, dict operate=None, bint beside_old=False):
         self.as_json = as_json
+        self.beside_old = beside_old
         self.names = list(STATEMENTS)
         self.texts = [_Fragment(_dumps(statements[name])) if as_json else statements[name] for name in STATEMENTS]
         self.operate = {
@@ -274,7 +277,12 @@ cdef class Batch:
         self.program_ = out
         self.names_ = []
         self._say(texts, LANE_STEP, [lane, n, 0.0])
-        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0, self._least_step()])
+        settling = texts.beside_old and (self.acks or self.others or self.operate is not None)
+        self._say(
+            texts,
+            CLOCK_STEP_SETTLING if settling else CLOCK_STEP,
+            [0.0, 2 if self.blocks else 0, self._least_step()],
+        )
         if self.acks or self.others:
             self._make_settlements(texts, lane)
         if self.pubs:
@@ -288,6 +296,8 @@ cdef class Batch:
                 self._say(texts, TIDY_HIGH, [self.tidy])
             else:
                 self._say(texts, TIDY, [])
+        if settling and self.operate is None:
+            self._say(texts, SETTLED, [])
         if self.operate is not None:
             self._make_operate(texts, lane)
         elif self.alone and texts.as_json:
@@ -325,10 +335,17 @@ cdef class Batch:
 
     cdef int _make_operate(self, Texts texts, str lane) except -1:
         cdef list parameters = self.operate._parameters(lane)
-        for name in (*OPERATIONS[self.operate.operation], "operate_forget", "operate_outcome"):
-            text, count = texts.operate[name]
-            self.names_.append(name)
-            self.program_.append([text] + parameters[:count])
+        for name in (*OPERATIONS[self.operate.operation], "operate_forget"):
+            self._say_operate(texts, name, parameters)
+        if texts.beside_old:
+            self._say(texts, SETTLED, [])
+        self._say_operate(texts, "operate_outcome", parameters)
+        return 0
+
+    cdef int _say_operate(self, Texts texts, str name, list parameters) except -1:
+        text, count = texts.operate[name]
+        self.names_.append(name)
+        self.program_.append([text] + parameters[:count])
         return 0
 
     cdef int _make_settlements(self, Texts texts, str lane) except -1:
@@ -399,7 +416,6 @@ cdef class Batch:
         cdef Block block
         cdef Py_ssize_t place = 0
         self._say(texts, WAKE_DUE, [])
-        self._say(texts, ADOPT_GROUPS, [])
         for block in self.blocks:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"

@@ -191,7 +191,13 @@ class Operate(Call):
 class Texts:
     names: list[str]
     as_json: bool
-    def __init__(self, statements: dict[str, str], as_json: bool, operate: dict[str, str] | None = None) -> None: ...
+    def __init__(
+        self,
+        statements: dict[str, str],
+        as_json: bool,
+        operate: dict[str, str] | None = None,
+        beside_old: bool = False,
+    ) -> None: ...
 
 @final
 class Block: ...

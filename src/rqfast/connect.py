@@ -47,7 +47,7 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transp
         ...     t.publish("customer-7", {"total": 3})
         1
     """
-    url, is_rqlite = _which(url)
+    url, is_rqlite = locate(url)
     if is_rqlite:
         return RqliteTransport.from_url(url, **options)
     return SqliteTransport(url, **options)
@@ -66,14 +66,18 @@ def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> 
         >>> async with connect_async("queue.db") as t:
         ...     await t.publish("customer-7", {"total": 3})
     """
-    url, is_rqlite = _which(url)
+    url, is_rqlite = locate(url)
     if is_rqlite:
         return AsyncRqliteTransport.from_url(url, **options)
     return AsyncSqliteTransport.from_url(url, **options)
 
 
-def _which(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
-    """The URL in use, and whether it names an rqlite cluster."""
+def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
+    """The URL in use, and whether it names an rqlite cluster.
+
+    Raises:
+        ConfigError: no URL was given, nor is RQFAST_URL set.
+    """
     if url is None:
         url = os.environ.get(URL_VARIABLE)
         if not url:

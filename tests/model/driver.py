@@ -10,6 +10,7 @@ from dataclasses import replace
 from rqfast.sql import Statements
 
 from .plans import (
+    AHEAD,
     ANSWERED,
     BEHIND,
     DEDUP_IDS,
@@ -20,6 +21,7 @@ from .plans import (
     MIN_PRIORITIES,
     OPERATIONS,
     PAUSES,
+    PLAIN_SETTLEMENTS,
     PRIORITIES,
     RARE_EXTRAS,
     RARE_SETTLEMENTS,
@@ -58,6 +60,9 @@ class Habits:
         self.operations = choose.choice((OPERATIONS, OPERATIONS[7:]))
         self.meddling = choose.choice((0.0, 0.1, 0.3))
         self.ties = choose.choice((0.0, 0.4))
+        # How much of it old workers and publishers do; their clocks.
+        self.plain = 0.0
+        self.ahead = choose.choice((AHEAD, AHEAD[:1]))
 
 
 def drive(statements: Statements, queue: str | None, seed: int, steps: int, **habits: object) -> Counter[str]:
@@ -86,7 +91,9 @@ def step(world: World, habits: Habits) -> None:
     """One step, and all that must hold after it."""
     choose = habits.choose
     world.wait(choose.choice(habits.pauses))
-    if choose.random() >= habits.meddling:
+    if habits.plain and choose.random() < habits.plain:
+        _plain(world, habits)
+    elif choose.random() >= habits.meddling:
         _request(world, habits)
     else:
         _meddle(world, habits)
@@ -100,10 +107,23 @@ def _meddle(world: World, habits: Habits) -> None:
     group, kind = choose.choice(habits.groups), choose.random()
     if kind < 0.5:
         world.request("A", [Op("resume", group)])
-    elif kind < 0.65:
-        world.pause_by_hand(group)
     else:
-        world.publish_plainly(group, choose.choice(PRIORITIES))
+        world.pause_by_hand(group)
+
+
+def _plain(world: World, habits: Habits) -> None:
+    """What publishers and workers of the plain transport do."""
+    choose, plain = habits.choose, world.plain
+    kind = choose.random()
+    if kind < 0.3 and len(world.oracle.messages) < habits.crowd + 10:
+        plain.publish(choose.choice(habits.groups), choose.choice(PRIORITIES))
+    elif kind < 0.65:
+        plain.claim(
+            choose.choice(habits.visibilities), choose.choice(habits.ahead), choose.choice(habits.min_priorities)
+        )
+    else:
+        how, argument = choose.choice(PLAIN_SETTLEMENTS)
+        plain.settle(choose.choice(WHICH[:6]), how, argument, keep=choose.random() < 0.3)
 
 
 def _request(world: World, habits: Habits) -> None:

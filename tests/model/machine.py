@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rqfast.sql import Statements
 
 from .plans import (
+    AHEAD,
     BEHIND,
     DEDUP_IDS,
     EXTRAS,
@@ -27,6 +28,7 @@ from .plans import (
     MIN_PRIORITIES,
     OPERATIONS,
     PAUSES,
+    PLAIN_SETTLEMENTS,
     PRIORITIES,
     SETTLEMENTS,
     VISIBILITIES,
@@ -148,12 +150,6 @@ class QueueMachine(RuleBasedStateMachine):
         self.world.pause_by_hand(group)
         self.is_checked = False
 
-    @rule(group=groups, priority=priorities)
-    def publish_plainly(self, group: str, priority: int) -> None:
-        """A publisher of the plain transport begins a group."""
-        self.world.publish_plainly(group, priority)
-        self.is_checked = False
-
     @invariant()
     def agrees(self) -> None:
         """Tables, hints, leases and looks are right after each step that changed something."""
@@ -166,6 +162,39 @@ class QueueMachine(RuleBasedStateMachine):
         self.counts.update(self.world.counts)
         self.counts["examples"] += 1
         self.db.close()
+
+
+class MixedMachine(QueueMachine):
+    """The default queue with publishers and workers of the plain transport on it."""
+
+    counts: ClassVar[Counter[str]] = Counter()
+
+    @rule(group=groups, priority=priorities, visibility=st.sampled_from((None, *VISIBILITIES)))
+    def plain_publish(self, group: str, priority: int, visibility: float | None) -> None:
+        """An old publisher; mostly an old worker claims then, so that there is often a lease in hand."""
+        self.world.plain.publish(group, priority)
+        if visibility is not None:
+            self.world.plain.claim(visibility, 0.0)
+        self.is_checked = False
+
+    @rule(visibility=st.sampled_from(VISIBILITIES), ahead=st.sampled_from(AHEAD), after=pauses)
+    def plain_claim(self, visibility: float, ahead: float, after: float) -> None:
+        """An old worker, whose clock may be hours ahead."""
+        self.world.wait(after)
+        self.world.plain.claim(visibility, ahead)
+        self.is_checked = False
+
+    @rule(
+        lease=st.sampled_from(WHICH[:6]),
+        settlement=st.sampled_from(PLAIN_SETTLEMENTS),
+        keep=st.booleans(),
+        after=pauses,
+    )
+    def plain_settle(self, lease: int, settlement: tuple[str, float], keep: bool, after: float) -> None:
+        """And what it does with its message, perhaps late, perhaps twice."""
+        self.world.wait(after)
+        self.world.plain.settle(lease, *settlement, keep=keep)
+        self.is_checked = False
 
 
 class TwoQueuesMachine(QueueMachine):

@@ -13,8 +13,6 @@ from typing import NamedTuple
 PARKED = "__parked__"
 # A deferral moves the clock at least this far, so that the message goes behind all that are due now.
 LEAST_STEP = 1e-6
-# The turn of a group that a publisher of the plain transport made: the next claim gives it a real one.
-NO_TURN = 0
 # The priority of a group that was paused before it had a message: its first one sets it.
 NO_PRIORITY = -1
 
@@ -229,12 +227,6 @@ class Oracle:
             head.attempts += 1
             self.groups[group].turn = self.turn
 
-    def give_turns(self) -> None:
-        """Before a claim: groups of the plain transport, if nothing holds them back, get the turn of a new group."""
-        for group in self.claimable():
-            if self.groups[group].turn == NO_TURN:
-                self.groups[group].turn = self.new_turn
-
     # -- what others do ----------------------------------------------------------------------------
 
     def pause(self, group: str | None) -> None:
@@ -253,9 +245,39 @@ class Oracle:
             self.groups[group].priority = max(self.groups[group].priority, 0)
             self.drain(group)
 
-    def publish_plainly(self, group: str, event: str, priority: int) -> None:
-        """A publisher of the plain transport, which knows nothing of due times and turns, begins a group."""
-        assert group not in self.groups
+    # -- the plain transport -----------------------------------------------------------------------
+
+    def plain_publish(self, group: str, event: str, priority: int) -> None:
+        """As any plain message; only that nobody told when it was published."""
         self.last_seq += 1
-        self.messages[self.last_seq] = Message(self.last_seq, group, event, 0, 0.0, None, None)
-        self.groups[group] = Group(priority, NO_TURN)
+        self.messages[self.last_seq] = Message(self.last_seq, group, event, 0, self.time, None, None)
+        self.groups.setdefault(group, Group(priority, self.turn - 1))
+
+    def is_held_by_rqfast(self, seq: int) -> bool:
+        """Whether a live lease of rqfast is on a message."""
+        message = self.messages.get(seq)
+        return message is not None and message.held_at(self.time) and str(message.holder).startswith("~")
+
+    def plain_claim(self, seq: int, token: str, until: float) -> None:
+        """An old worker has taken a message: only the due head of a group that nobody holds back from it."""
+        message = self.messages[seq]
+        group, head = message.group, self.head(message.group)
+        assert head is message, f"an old worker has {seq} of {group!r}, its head is {head}"
+        assert message.due <= self.time, f"an old worker has {seq} of {group!r}, which is not due"
+        assert not self.paused, f"an old worker has {seq} of {group!r}, and the queue is paused"
+        assert not self.groups[group].paused, f"an old worker has {seq} of {group!r}, which is paused"
+        ours = [other.seq for other in self.of(group) if self.is_held_by_rqfast(other.seq)]
+        assert not ours, f"an old worker has {seq} of {group!r}, where rqfast holds {ours}"
+        message.holder, message.held_until = token, until
+        message.attempts += 1
+
+    def plain_settle(self, seq: int, group: str, how: str, holder: str | None, until: float) -> None:
+        """An old worker settles by seq alone, whoever holds the message; only live leases of rqfast are safe."""
+        message = self.messages.get(seq)
+        if message is not None and not self.is_held_by_rqfast(seq):
+            if how == "ack":
+                del self.messages[seq]
+            else:
+                message.holder, message.held_until = holder, until if holder else 0.0
+        if how == "ack":
+            self.drain(group)

@@ -117,6 +117,16 @@ OPERATIONS: Final = (
     Op("drop", pick=3),
 )
 
+# How far the clock of an old worker may be ahead, and what it does with its message.
+AHEAD: Final = (0.0, 0.0, 0.0, 7200.0)
+PLAIN_SETTLEMENTS: Final[tuple[tuple[str, float], ...]] = (
+    ("ack", 0.0),
+    ("ack", 0.0),
+    ("nack", 0.0),
+    ("park", 1.0),
+    ("park", 20.0),
+)
+
 # (rank, delay, headers): most messages are plain ones.
 EXTRAS: Final[tuple[tuple[int, float, str | None], ...]] = (
     (0, 0.0, None),

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from rqfast.sql import Statements
 
 from .driver import drive
-from .machine import QueueMachine, TwoQueuesMachine
+from .machine import MixedMachine, QueueMachine, TwoQueuesMachine
 
 # A nightly run sets 1,000,000.
 STEPS = int(os.environ.get("RQFAST_MODEL_STEPS", "20000"))
@@ -31,14 +31,19 @@ SEEN = {
     "ack": 10,
     "ack lost": 3,
 }
+SEEN_MIXED = {"publish": 150, "leases": 60, "plain publish": 100, "plain claim": 50, "plain ack": 10}
 # And the histories from fixed seeds.
 SEEN_AT_ALL = (
     "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",
     "extend lost", "dead", "dead lost", "give back", "give back lost",
 )  # fmt: skip
+SEEN_BESIDE = (
+    "leases", "ack", "ack lost", "plain publish", "plain claim", "plain claim of nothing", "plain ack", "plain nack",
+    "plain park", "plain settlement of a live lease",
+)  # fmt: skip
 
 
-def run(machine: type[QueueMachine], requests: int) -> None:
+def run(machine: type[QueueMachine], requests: int, seen: dict[str, int] = SEEN) -> None:
     """Run a machine until it has made so many requests; nothing is kept between runs.
 
     Hypothesis leaves out some rules in some examples, and so many are without a request: they are not counted.
@@ -58,7 +63,7 @@ def run(machine: type[QueueMachine], requests: int) -> None:
                 suppress_health_check=list(HealthCheck),
             ),
         )
-    for what, least in SEEN.items() if requests >= 2000 else ():
+    for what, least in seen.items() if requests >= 2000 else ():
         assert machine.counts[what] >= least * requests // 1000, f"{what}: {machine.counts[what]} in {requests}"
 
 
@@ -70,6 +75,19 @@ def test_the_default_queue_does_what_the_oracle_says() -> None:
 @pytest.mark.timeout(max(300, STEPS // 20))
 def test_a_queue_with_a_name_beside_the_default_one_does_what_the_oracle_says() -> None:
     run(TwoQueuesMachine, STEPS // 5)
+
+
+@pytest.mark.timeout(max(300, STEPS // 20))
+def test_the_default_queue_with_old_workers_on_it_does_what_the_oracle_says() -> None:
+    run(MixedMachine, STEPS // 10, SEEN_MIXED)
+
+
+@pytest.mark.timeout(max(300, STEPS // 20))
+def test_longer_histories_with_old_workers_from_fixed_seeds() -> None:
+    statements, counts = Statements(None), Counter[str]()
+    for seed in range(max(10, STEPS // 4 // DRIVEN_EACH)):
+        counts += drive(statements, None, seed, DRIVEN_EACH, plain=0.5)
+    assert not [what for what in SEEN_BESIDE if counts[what] < 10], counts
 
 
 @pytest.mark.timeout(max(300, STEPS // 20))

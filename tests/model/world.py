@@ -39,7 +39,8 @@ from rqfast._core import (
 from rqfast.sql import Statements, upgrade
 
 from .operations import Operation
-from .oracle import NO_TURN, PARKED, New, Oracle, Settlement
+from .oracle import PARKED, New, Oracle, Settlement
+from .plain import PlainSide
 from .plans import ANSWERED, GIVEN_UP, REPLY_LOST, Done, Op, Plan, Pub, Take
 
 OPERATIONS = {
@@ -203,7 +204,7 @@ class World:
     ) -> None:
         self.db = db
         self.statements = statements
-        self.texts = Texts(statements.queue, False, statements.operate)
+        self.texts = Texts(statements.queue, False, statements.operate, queue is None)
         self.names = statements.names
         self.oracle = Oracle()
         self.now = 1000.0
@@ -214,13 +215,15 @@ class World:
         self.clients = {"A": Client("A", 1, 6, 40.0), "B": Client("B", 2, 100, 15.0)}
         self._events = 0
         self._operations: dict[int, Operation] = {}
-        self._transaction(upgrade.making(statements, queue))
+        self.plain = PlainSide(self)
+        self.transaction(upgrade.making(statements, queue))
         lanes = [lane.name for client in self.clients.values() for lane in client.lanes]
-        self._transaction([[statements.queue["lane_open"], orjson.dumps(lanes).decode(), 0.0]])
+        self.transaction([[statements.queue["lane_open"], orjson.dumps(lanes).decode(), 0.0]])
 
     # -- the database ------------------------------------------------------------------------------
 
-    def _transaction(self, program: Sequence[Row]) -> list[list[Row]]:
+    def transaction(self, program: Sequence[Row]) -> list[list[Row]]:
+        """Apply some statements, all or none; returns the rows of each."""
         slots = []
         self.db.execute("BEGIN IMMEDIATE")
         try:
@@ -293,7 +296,7 @@ class World:
             self._give_up(lane, batch, program, now)
             return
         before = self.oracle.time
-        slots = self._transaction(program)
+        slots = self.transaction(program)
         assert batch.check(slots, lane.number)
         lane.at = max(now, before)
         resolved_at = now
@@ -324,7 +327,7 @@ class World:
         """An empty request spends the number; when the real one arrives after all, it is refused."""
         self.counts["given up"] += 1
         lane.at = max(now, self.oracle.time)
-        self._transaction(batch.empty_program(self.texts, lane.name, lane.number, now))
+        self.transaction(batch.empty_program(self.texts, lane.name, lane.number, now))
         self.oracle.begin(now)
         self._refused(lane, program)
         lane.remember(program)
@@ -334,7 +337,7 @@ class World:
     def _refused(self, lane: Lane, program: list[Row]) -> None:
         before = self.everything()
         try:
-            self._transaction(program)
+            self.transaction(program)
             told = "nothing: it was applied a second time"
         except sqlite3.IntegrityError as error:
             told = str(error)
@@ -342,16 +345,19 @@ class World:
         assert told == refusal, f"a copy of a request on lane {lane.name} raised {told}"
         assert self.everything() == before, "a refused request changed something"
 
+    def new_event(self) -> int:
+        """A number that no other event has."""
+        self._events += 1
+        return self._events
+
     # -- plans become calls ------------------------------------------------------------------------
 
     def _call(self, plan: Plan) -> Call | None:
         """None: it names a lease that is not there."""
         call: Call
         if isinstance(plan, Pub):
-            self._events += 1
-            call = make_publish(
-                plan.group, self._events, plan.priority, plan.delay, plan.rank, plan.headers, plan.dedup, None
-            )
+            event = self.new_event()
+            call = make_publish(plan.group, event, plan.priority, plan.delay, plan.rank, plan.headers, plan.dedup, None)
         elif isinstance(plan, Done):
             lease = self._pick(plan.lease, keep=plan.how == "extend")
             if lease is None:
@@ -416,8 +422,6 @@ class World:
         last_seq = self.oracle.last_seq
         seqs = self.oracle.publish([_new(call) for call in request.news], client.window)
         self.counts["duplicate"] += sum(seq <= last_seq for seq in seqs)
-        if request.claims:
-            self.oracle.give_turns()
         reads = [rows for name, rows in zip(batch.statement_names, slots, strict=True) if name == "claim_read"]
         for place, (block, rows) in enumerate(zip(request.blocks, reads, strict=True)):
             self._compare_block(block, rows, _token(client, lane, place, block))
@@ -560,20 +564,6 @@ class World:
             self.db.execute(f'UPDATE "{self.names["groups"]}" SET paused=1 WHERE group_id=?', (group,))
             self.oracle.pause(group)
 
-    def publish_plainly(self, group: str, priority: int) -> None:
-        """A publisher of the plain transport begins a group (into a group that stands it needs help)."""
-        if group in self.oracle.groups:
-            return
-        self._events += 1
-        messages, groups = self.names["messages"], self.names["groups"]
-        self._transaction(
-            [
-                [f'INSERT INTO "{messages}"(group_id,event) VALUES(?,?)', group, str(self._events)],
-                [f'INSERT INTO "{groups}"(group_id,priority) VALUES(?,?)', group, priority],
-            ]
-        )
-        self.oracle.publish_plainly(group, str(self._events), priority)
-
     # -- what holds after each step ----------------------------------------------------------------
 
     def look(self, min_priority: int, ahead: float = 0.0, hints: dict[str, float] | None = None) -> None:
@@ -605,17 +595,13 @@ class World:
         rows = [list(vars(message).values()) for _, message in sorted(oracle.messages.items())]
         assert self.rows(columns, "messages", "seq") == rows
         assert self.hints().keys() == oracle.groups.keys()
-        for name, turn in self.rows("group_id,turn", "groups", "1"):
-            # Held back otherwise than by rqfast, the group of a plain publisher may get its turn early.
-            if oracle.groups[name].turn == NO_TURN:
-                oracle.groups[name].turn = turn
         groups = [[name, one.priority, one.turn, one.paused] for name, one in sorted(oracle.groups.items())]
         assert self.rows("group_id,priority,turn,paused", "groups", "group_id") == groups
         dedup = [[name, *known] for name, known in sorted(oracle.dedup.items())]
         assert self.rows("id,seq,until", "dedup", "id") == dedup
         lanes = [[lane.name, lane.number, lane.at] for client in self.clients.values() for lane in client.lanes]
         assert self.rows("lane,n,at", "lane", "lane") == lanes
-        assert self.rows("t,turn,paused", "state", "id") == [[oracle.time, oracle.turn, oracle.paused]]
+        assert self.rows("t,turn,paused,busy", "state", "id") == [[oracle.time, oracle.turn, oracle.paused, 0]]
         self._check_dead()
 
     def _check_dead(self) -> None:
@@ -636,9 +622,10 @@ class World:
         return hints
 
     def check_leases(self) -> None:
-        """Never two live leases in a group."""
+        """Never two live leases in a group, as far as rqfast has one of them."""
         where = f"locked_by<>'{PARKED}' AND lock_expiry>={self.oracle.time!r}"
-        text = f'SELECT group_id,count(*) FROM "{self.names["messages"]}" WHERE {where} GROUP BY 1 HAVING count(*)>1'
+        more = "HAVING count(*)>1 AND max(locked_by GLOB '~*')"
+        text = f'SELECT group_id,count(*) FROM "{self.names["messages"]}" WHERE {where} GROUP BY 1 {more}'
         assert self.db.execute(text).fetchall() == []
 
 

@@ -12,6 +12,7 @@ from ..errors import RqfastError
 from .demo import demo
 from .dev import dev
 from .options import Debug, Shown
+from .schema import schema
 
 INTERRUPTED = 130
 
@@ -39,6 +40,7 @@ def make_app() -> typer.Typer:
     app.callback()(_options)
     app.command()(demo)
     app.command()(dev)
+    app.add_typer(schema)
     return app
 
 

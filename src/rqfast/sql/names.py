@@ -11,6 +11,8 @@ _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,23}")
 TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
 INDEXES = ("m_head", "m_lock", "m_tok", "g_ready", "g_pri", "g_due", "d_until", "x_group")
 VIEWS = ("any", "high", "shown")
+# Of the default queue only: no old worker knows another.
+TRIGGERS = ("old_publish", "old_group", "old_claim", "old_nack", "old_ack", "old_held", "old_done", "old_drain")
 
 
 def check_queue(queue: str | None) -> str | None:
@@ -35,13 +37,13 @@ def quote(name: str) -> str:
 
 
 def table_names(queue: str | None) -> dict[str, str]:
-    """Return the real name (not yet quoted) of each table, index and view of a queue.
+    """Return the real name (not yet quoted) of each table, index, view and trigger of a queue.
 
     The default queue uses the tables of the plain transport, `messages` and `groups`; every other queue has a
     prefix of its own.
     """
     prefix = "rqfast_" if queue is None else f"rqfast_{queue}_"
-    names = {name: prefix + name for name in (*TABLES, *INDEXES, *VIEWS)}
+    names = {name: prefix + name for name in (*TABLES, *INDEXES, *VIEWS, *TRIGGERS)}
     if queue is None:
         names["messages"], names["groups"] = "messages", "groups"
     # The index of the primary key, which SQLite names itself.

@@ -16,6 +16,10 @@ SELECT name FROM sqlite_master WHERE name IN (SELECT value FROM json_each(?1)) O
 -- The columns of the two tables that other programs know as well.
 SELECT name FROM pragma_table_info('{messages_raw}') UNION ALL SELECT name FROM pragma_table_info('{groups_raw}')
 
+-- name: old_leases
+-- Messages that workers of the plain transport hold, by the queue's time.
+SELECT count(*) FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL AND locked_by NOT GLOB '~*' AND locked_by<>'__parked__' AND lock_expiry>={t}
+
 -- fragment: held
 -- Whether anything in the queue would be changed by a jump of its time: a lease, a parking, a delay.
 (EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL)

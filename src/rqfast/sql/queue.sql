@@ -63,6 +63,14 @@ INSERT OR REPLACE INTO {lane}(lane,n,at) SELECT ?1, CASE WHEN (SELECT n FROM {la
 -- served last.
 UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2
 
+-- name: clock_step_settling
+-- The same for a request of the default queue that settles: until settled, its writes are no old worker's (compat.sql).
+UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2, busy=1
+
+-- name: settled
+-- The end of such a request.
+UPDATE {state} SET busy=0
+
 -- name: outcome
 -- What cannot be asked again: the base of the seqs, the settlements that were lost; and the time and the hint.
 SELECT n,base,lost_a,lost_n,{t},{work_hint} FROM {lane} WHERE lane=?1
@@ -117,10 +125,6 @@ SELECT key, (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5) FROM json_each(?1
 -- Groups whose lease, parking or delay has ended are claimable again.  Bounded: 100,000 that end together must
 -- not stall one commit.
 UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
-
--- name: adopt_groups
--- Groups made by publishers of the plain transport have no turn: they get that of a new group.
-UPDATE {groups} SET turn=(SELECT fresh FROM {state}) WHERE ready_at=0 AND turn=0
 
 -- name: claim_any
 -- ?1 token, ?2 visibility, ?3 how many: the heads of the groups that waited longest.  Due time, pause and live

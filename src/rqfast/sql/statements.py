@@ -54,7 +54,8 @@ class Statements:
     """The rendered statements of one queue, as attributes of a mapping from name to text.
 
     `queue` holds those of publishing, claiming and settling, `operate` those of the operating calls, `schema` those
-    that make the tables.
+    that make the tables, `compat` those that keep old workers in order (of the default queue only), `finish` those
+    that end this.
     """
 
     def __init__(self, queue: str | None) -> None:
@@ -68,6 +69,12 @@ class Statements:
         statements, fragments = read_statements("operate.sql")
         pieces |= fragments
         self.operate = {name: _render(text, pieces) for name, text in statements.items()}
+        self.compat: dict[str, str] = {}
+        self.finish: dict[str, str] = {}
+        if queue is None:
+            statements, more = read_statements("compat.sql")
+            self.compat = {name: _render(text, pieces | more) for name, text in statements.items()}
+            self.finish = {name: _render(text, pieces) for name, text in read_statements("finish.sql")[0].items()}
         statements, fragments = read_statements("opening.sql")
         pieces |= fragments
         self.opening = {name: _render(text, pieces) for name, text in statements.items()}

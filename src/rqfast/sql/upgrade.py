@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import SchemaError
-from .names import INDEXES, TABLES, VIEWS
+from .names import INDEXES, TABLES, TRIGGERS, VIEWS
 from .statements import Statements
 
 SCHEMA_VERSION = 1
@@ -45,7 +45,7 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
 def making(statements: Statements, queue: str | None) -> list[list[object]]:
     """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing."""
     parameters: dict[str, list[object]] = {"registry_add": [queue or "", SCHEMA_VERSION]}
-    return [[text, *parameters.get(name, [])] for name, text in statements.schema.items()]
+    return [[text, *parameters.get(name, [])] for name, text in (statements.schema | statements.compat).items()]
 
 
 def was_second(text: str) -> bool:
@@ -56,6 +56,11 @@ def was_second(text: str) -> bool:
 def expected(statements: Statements) -> list[str]:
     """The names of the tables, indexes and views of the queue."""
     return [statements.names[name] for name in (*TABLES, *INDEXES, *VIEWS)]
+
+
+def triggers(statements: Statements) -> list[str]:
+    """The names of the triggers that keep old workers in order, while they are let in."""
+    return [statements.names[name] for name in TRIGGERS]
 
 
 def check_complete(

@@ -1,0 +1,144 @@
+"""The tables of a database, for whoever looks after them: which queues stand there, and whether old workers are let in.
+
+Opens no queue and makes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
+from ..errors import SchemaError
+from ..sql import Statements, upgrade
+from .rqlite_async import RQLITE_OPTIONS, parse_nodes
+from .sqlite_sync import sqlite_path
+
+T = TypeVar("T")
+Rows = list[list[Any]]
+Statement = Sequence[Any]
+
+TIMEOUT = 10.0
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What stands in a database.
+
+    Attributes:
+        queues: name -> version of its tables; "" is the default queue.
+        triggers: those that keep old workers in order; none once `finish` was called.
+        old_leases: messages that old workers hold now.
+    """
+
+    queues: dict[str, int]
+    triggers: list[str]
+    old_leases: int
+
+
+class Database:
+    """Plain reads and writes, whatever the engine."""
+
+    def __init__(
+        self, read: Callable[[Statement], Awaitable[Rows]], write: Callable[[Sequence[Statement]], Awaitable[None]]
+    ) -> None:
+        self.read = read
+        self.write = write
+
+
+async def read_schema(url: str, is_rqlite: bool) -> Schema:
+    """See what stands there (Schema).
+
+    Raises:
+        SchemaError: there is no such file; Unavailable, ConfigError: as `connect`.
+    """
+    return await _on_database(url, is_rqlite, _read_schema)
+
+
+async def finish(url: str, is_rqlite: bool) -> Schema:
+    """Let no old worker in any more: the triggers go.  May be repeated; returns what stood there before (Schema).
+
+    Raises:
+        SchemaError: the default queue is not there; Unavailable, ConfigError: as `connect`.
+    """
+
+    async def work(database: Database) -> Schema:
+        schema = await _read_schema(database)
+        upgrade.must_make(list(schema.queues.items()), None, create=False)
+        if schema.triggers:
+            await database.write([[text] for text in Statements(None).finish.values()])
+        return schema
+
+    return await _on_database(url, is_rqlite, work)
+
+
+async def _read_schema(database: Database) -> Schema:
+    statements = Statements(None)
+    opening = statements.opening
+    queues: dict[str, int] = {}
+    if (await database.read([opening["registry_there"]]))[0][0]:
+        queues = {row[0]: row[1] for row in await database.read([opening["registry_read"]])}
+    names = orjson.dumps(upgrade.triggers(statements)).decode()
+    triggers = [row[0] for row in await database.read([opening["objects"], names])]
+    old_leases = (await database.read([opening["old_leases"]]))[0][0] if "" in queues else 0
+    return Schema(queues, triggers, old_leases)
+
+
+async def _on_database(url: str, is_rqlite: bool, work: Callable[[Database], Awaitable[T]]) -> T:
+    return await (_on_rqlite if is_rqlite else _on_sqlite)(url, work)
+
+
+async def _on_rqlite(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
+    own = dict(RQLITE_OPTIONS)
+    cluster, auth = parse_nodes(url, own)
+    engine = RqliteEngine(cluster, auth=auth, ssl=own["ssl"], lane_table=Statements(None).names["lane"])
+    engine.open()
+    until = asyncio.get_running_loop().time() + TIMEOUT
+
+    async def send(path: str, statements: Sequence[Statement]) -> list[Rows]:
+        return await engine.repeat(path, statements, deadline=lambda: until, names=["schema"] * len(statements))
+
+    async def read(statement: Statement) -> Rows:
+        return (await send(CERTAIN_READ, [statement]))[0]
+
+    async def write(statements: Sequence[Statement]) -> None:
+        await send(EXECUTE, statements)
+
+    try:
+        return await work(Database(read, write))
+    finally:
+        await engine.close()
+
+
+def _existing(url: str) -> Path:
+    """The file of a database; connecting to one that is not there would make it."""
+    path = Path(sqlite_path(url))
+    if not path.is_file():
+        raise SchemaError(f"{path}: there is no such database")
+    return path
+
+
+async def _on_sqlite(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
+    path = _existing(url)
+    with closing(sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)) as connection:
+
+        async def read(statement: Statement) -> Rows:
+            return [list(row) for row in connection.execute(statement[0], tuple(statement[1:]))]
+
+        async def write(statements: Sequence[Statement]) -> None:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                for text, *parameters in statements:
+                    connection.execute(text, parameters)
+
+        try:
+            return await work(Database(read, write))
+        except sqlite3.Error as error:
+            raise SchemaError(f"{path}: {error}") from error
