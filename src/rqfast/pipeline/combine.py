@@ -9,8 +9,9 @@ from typing import Any
 
 from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
-from ..errors import Closed, LeaseLost, RqfastError, Unavailable
+from ..errors import Closed, RqfastError, Unavailable
 from . import wake
+from .parts import failure_of, truthful
 from .watch import Watch
 
 # The most that a fork waits for a transaction that runs, in seconds.
@@ -174,12 +175,13 @@ class Combiner:
                 settle.part_of(many, position)
         try:
             self.start([*acks, call])
-            found = self.wait(slot)
-            for outcome in self.wait(verdict) if acks else ():
-                if isinstance(outcome, LeaseLost) and on_lost is not None:
-                    on_lost(outcome)
-                elif isinstance(outcome, RqfastError):
-                    raise outcome
+            try:
+                found = self.wait(slot)
+            except Unavailable as error:
+                raise truthful(error, self.wait(verdict) if acks else ()) from error.__cause__
+            failure = failure_of(self.wait(verdict), on_lost) if acks else None
+            if failure is not None:
+                raise truthful(failure, [None])
             return found
         except BaseException:
             self._release(slot)

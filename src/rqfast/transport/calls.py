@@ -10,6 +10,7 @@ from typing import Any
 from .. import _core
 from ..errors import InvalidMessage, LeaseLost, RqfastError
 from ..model import Message
+from ..pipeline.parts import truthful
 from . import checks
 from .options import Options, default_worker
 
@@ -127,5 +128,5 @@ def lost_of(calls: Sequence[_core.Settle], results: Sequence[Any]) -> list[_core
         if isinstance(result, LeaseLost):
             lost.append(call.lease)
         elif isinstance(result, RqfastError):
-            raise result
+            raise truthful(result, results)
     return lost
