@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -40,7 +41,7 @@ class Combiner:
         self._batcher = Batcher(1, self._max_batch, MAX_SIZE)
         self._door = threading.Lock()
         self._writing = threading.Lock()
-        self._woken = threading.Condition()
+        self._sleepers: set[threading.Lock] = set()
 
     def before_fork(self) -> None:
         """Let the transaction that runs end: a child must not inherit it half-done."""
@@ -206,18 +207,25 @@ class Combiner:
         return work
 
     def _rest(self, pause: float, seen: int) -> None:
-        with self._woken:
+        # No Condition: interrupted in its Python code, a thread would keep its lock for ever.
+        sleeper = threading.Lock()
+        sleeper.acquire()
+        self._sleepers.add(sleeper)
+        try:
             if self._stirs == seen and not self.closed:
-                self._woken.wait(pause)
+                sleeper.acquire(timeout=pause)
+        finally:
+            self._sleepers.discard(sleeper)
         if self.closed:
             raise Closed("this transport was closed while a claim was waiting")
 
     def stir(self) -> None:
         """Wake the waiting claims: there may be work."""
         self._watch.stirred()
-        with self._woken:
-            self._stirs += 1
-            self._woken.notify_all()
+        self._stirs += 1
+        for sleeper in list(self._sleepers):
+            with contextlib.suppress(RuntimeError):  # another thread woke it
+                sleeper.release()
 
     def close(self) -> None:
         """Let what was begun end, then close the database."""
