@@ -15,7 +15,7 @@ from tests.contract.views import Queue, queue_name
 
 pytestmark = pytest.mark.skipif(not HAS_TIMER, reason="no timer that sends signals")
 
-SECONDS = 4.0
+SECONDS = 2.5
 
 
 @pytest.fixture
