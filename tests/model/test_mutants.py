@@ -161,7 +161,7 @@ NEW: dict[str, list[Edit]] = {
         ),
     ],
     "a dedup id that stands is published again": [
-        Edit("publish_full", re.compile(r"WHERE value->>5 IS NULL OR .*"), ""),
+        Edit("publish_full", re.compile(r"value->>5 IS NULL OR .*"), "1)"),
     ],
     "a dedup id takes the seq of its last publish": [
         Edit("dedup_take", f' WHERE "rqfast_dedup".until<={T}', ""),

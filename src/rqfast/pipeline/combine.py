@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,8 +13,9 @@ from typing import Any
 
 from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
-from ..errors import Closed, LeaseLost, OutcomeUnknown, RqfastError, Unavailable
+from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from . import wake
+from .parts import failure_of, truthful
 from .soon import Runner
 from .watch import Watch
 
@@ -45,8 +47,8 @@ class Combiner:
         self._batcher = Batcher(1, self._max_batch, MAX_SIZE)
         self._door = threading.Lock()
         self._writing = threading.Lock()
-        self._woken = threading.Condition()
         self._runner = Runner(self._run_waiting, "rqfast: publish_soon")
+        self._sleepers: set[threading.Lock] = set()
 
     def before_fork(self) -> None:
         """Let the transaction that runs end: a child must not inherit it half-done."""
@@ -213,12 +215,13 @@ class Combiner:
                 settle.part_of(many, position)
         try:
             self.start([*acks, call])
-            found = self.wait(slot)
-            for outcome in self.wait(verdict) if acks else ():
-                if isinstance(outcome, LeaseLost) and on_lost is not None:
-                    on_lost(outcome)
-                elif isinstance(outcome, RqfastError):
-                    raise outcome
+            try:
+                found = self.wait(slot)
+            except Unavailable as error:
+                raise truthful(error, self.wait(verdict) if acks else ()) from error.__cause__
+            failure = failure_of(self.wait(verdict), on_lost) if acks else None
+            if failure is not None:
+                raise truthful(failure, [None])
             return found
         except BaseException:
             self._release(slot)
@@ -243,18 +246,25 @@ class Combiner:
         return work
 
     def _rest(self, pause: float, seen: int) -> None:
-        with self._woken:
+        # No Condition: interrupted in its Python code, a thread would keep its lock for ever.
+        sleeper = threading.Lock()
+        sleeper.acquire()
+        self._sleepers.add(sleeper)
+        try:
             if self._stirs == seen and not self.closed:
-                self._woken.wait(pause)
+                sleeper.acquire(timeout=pause)
+        finally:
+            self._sleepers.discard(sleeper)
         if self.closed:
             raise Closed("this transport was closed while a claim was waiting")
 
     def stir(self) -> None:
         """Wake the waiting claims: there may be work."""
         self._watch.stirred()
-        with self._woken:
-            self._stirs += 1
-            self._woken.notify_all()
+        self._stirs += 1
+        for sleeper in list(self._sleepers):
+            with contextlib.suppress(RuntimeError):  # another thread woke it
+                sleeper.release()
 
     def close(self) -> None:
         """Let what was begun end, then close the database."""

@@ -297,10 +297,16 @@ class Gather:
 
     def _reject(self, calls: Sequence[Call], error: RqfastError) -> None:
         for call in calls:
-            waits = call.then if isinstance(call, Settle) and call.then is not None else call
-            waits.reject(copy(error))
+            _caller_of(call).reject(copy(error))
 
     # -- the end ------------------------------------------------------------------------------------------
+
+    def _is_wanted(self) -> bool:
+        """Whether a caller still waits for what was not sent yet; the cancelled calls are forgotten."""
+        for call in self._batcher.drain():
+            if not _caller_of(call).gone:
+                self._batcher.add(call)
+        return self._batcher.waiting() > 0
 
     async def close(self, patience: float = 10.0) -> None:
         """Let what was begun end, for `patience` seconds at most."""
@@ -308,7 +314,7 @@ class Gather:
         give_up = time.monotonic() + patience
         for batch, _task in self._in_flight.values():
             batch.reject_claims(Closed("this transport was closed while a claim was in flight"))
-        if self._opening is not None and not self._batcher.waiting():
+        if self._opening is not None and not self._is_wanted():
             self._opening.cancel()
         while (self._in_flight or self._followers or self._batcher.waiting() or self._opening) and (
             time.monotonic() < give_up
@@ -331,3 +337,8 @@ class Gather:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+
+
+def _caller_of(call: Call) -> Call:
+    """The call that somebody waits for: of an `ack=`, its claim."""
+    return call.then if isinstance(call, Settle) and call.then is not None else call

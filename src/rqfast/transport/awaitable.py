@@ -15,10 +15,11 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from .._core import Bundle, Call, Claim, Lease, Many, Settle, give_back
 from ..api import Item
-from ..errors import Closed, LeaseLost, RqfastError
+from ..errors import Closed, Unavailable
 from ..model import Header, Seconds
 from ..pipeline.backlog import TaskBacklog
 from ..pipeline.gather import Gather
+from ..pipeline.parts import failure_of, truthful
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
 from ..sql.own import for_sqlite
@@ -246,24 +247,22 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
 
     async def _claim_after(self, acks: Future[list[Any]], call: Claim, claim: ClaimFuture) -> list[Lease[T]]:
         """The claim of several `ack=`: when one of them was lost, nothing stays claimed."""
+        outcomes: list[Any] = []
         try:
-            self._raise_lost(await acks)
-        except RqfastError:
-            call.wait_until = 0.0
-            await self._gather.return_leases(await claim, call.until)
-            raise
+            outcomes = await acks
+            failure = failure_of(outcomes, self._on_lost)
+            if failure is not None:
+                call.wait_until = 0.0
+            leases: list[Lease[T]] = await claim
+            if failure is not None:
+                await self._gather.return_leases(leases, call.until)
+                raise truthful(failure, [None])
+        except Unavailable as error:
+            raise truthful(error, outcomes) from error.__cause__
         except asyncio.CancelledError:
             claim.drop()
             raise
-        leases: list[Lease[T]] = await claim
         return leases
-
-    def _raise_lost(self, outcomes: list[Any]) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
-                self._on_lost(outcome)
-            elif isinstance(outcome, RqfastError):
-                raise outcome
 
     def _give_back(self, leases: list[Lease[Any]]) -> None:
         """Leases that nobody took; from any thread, since futures are collected anywhere."""

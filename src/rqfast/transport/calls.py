@@ -11,6 +11,7 @@ from typing import Any
 from .. import _core
 from ..errors import InvalidMessage, LeaseLost, RqfastError
 from ..model import Message
+from ..pipeline.parts import truthful
 from ..pipeline.stream import MAX_SIZE
 from ..sql.own import check_statements
 from . import checks
@@ -179,5 +180,5 @@ def lost_of(calls: Sequence[_core.Settle], results: Sequence[Any]) -> list[_core
         if isinstance(result, LeaseLost):
             lost.append(call.lease)
         elif isinstance(result, RqfastError):
-            raise result
+            raise truthful(result, results)
     return lost

@@ -18,8 +18,9 @@ from concurrent import futures
 from typing import Any, Generic, Self
 
 from .._core import Call, Claim, Settle, Slot, give_back
-from ..errors import Closed, LeaseLost, RqfastError
+from ..errors import Closed, RqfastError, Unavailable
 from ..pipeline.backlog import Soon
+from ..pipeline.parts import failure_of, truthful
 from ..sql.own import for_http
 from .blocking import BlockingTransport, T
 from .operating import Operating, Question, Rows
@@ -248,15 +249,21 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             settle.on_lost = self._on_lost
             settle.deadline = time.monotonic() + self._timeout
         self._post(self._inner._waiting.start, call)
+        outcomes: Sequence[Any] = ()
         try:
             if others is not None:
-                self._raise_lost(self._wait(others))
-            return slot.wait(self._thread.is_alive)
+                outcomes = self._wait(others)
+            failure = failure_of(outcomes, self._on_lost)
+            if failure is not None:
+                call.wait_until = 0.0
+            found = slot.wait(self._thread.is_alive)
+            if failure is not None:
+                self._return(slot)
+                raise truthful(failure, [None])
+            return found
+        except Unavailable as error:
+            raise truthful(error, outcomes) from error.__cause__
         except RqfastError:
-            call.wait_until = 0.0
-            if not slot.done():
-                slot.wait(self._thread.is_alive)
-            self._return(slot)
             raise
         except BaseException:
             # Ctrl-C: what came, or just comes, for this claim goes back; nothing more will.
@@ -273,13 +280,6 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         self._check()
         rows: list[Rows] = self._thread.run(self._inner._ask(question))
         return rows
-
-    def _raise_lost(self, outcomes: Sequence[Any]) -> None:
-        for outcome in outcomes:
-            if isinstance(outcome, LeaseLost) and self._on_lost is not None:
-                self._on_lost(outcome)
-            elif isinstance(outcome, RqfastError):
-                raise outcome
 
     def _return(self, slot: Slot) -> None:
         """Give back what the slot got, and wait until that is done."""
