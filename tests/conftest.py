@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rqfast.devserver import DevServer
 from tests.cluster import NO_SERVER, Cluster, find_rqlited
 
 
@@ -14,6 +15,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("cluster")
     if marker is not None and find_rqlited() is None:
         pytest.skip(": ".join([*marker.args, NO_SERVER]))
+
+
+@pytest.fixture(scope="session")
+def dev_server() -> Iterator[DevServer]:
+    """One dev server for all tests."""
+    with DevServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from rqfast.devserver import DevServer
 from tests.cluster import Cluster
 from tests.contract.views import Clock, Database, QueueUnderTest, Row, queue_name, stop_background_loop
 from tests.devserver import DevDatabase
@@ -138,13 +137,6 @@ BOTH = [
 def _background_loop() -> Iterator[None]:
     yield
     stop_background_loop()
-
-
-@pytest.fixture(scope="session", name="dev_server")
-def _dev_server() -> Iterator[DevServer]:
-    """One dev server for all tests."""
-    with DevServer() as server:
-        yield server
 
 
 @pytest.fixture(params=BOTH)
