@@ -34,7 +34,7 @@ contract: build
 	@$(BIN)/python -m pytest tests/contract $(ARGS)
 
 bench: build
-	@$(BIN)/python -m pytest $(or $(ARGS),bench)
+	@$(BIN)/python -m pytest bench $(ARGS)
 
 lint: $(VENV)/.rqfast-dev
 	@$(BIN)/ruff check .
