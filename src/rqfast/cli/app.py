@@ -10,7 +10,10 @@ import typer
 from .. import __version__
 from ..errors import RqfastError
 from .demo import demo
+from .groups import groups
 from .options import Debug, Shown
+from .publish import publish
+from .stats import stats
 
 INTERRUPTED = 130
 
@@ -36,7 +39,8 @@ def make_app() -> typer.Typer:
         name="rqfast", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_options)
-    app.command()(demo)
+    for command in (demo, stats, groups, publish):
+        app.command()(command)
     return app
 
 
