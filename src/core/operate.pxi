@@ -78,7 +78,7 @@ cdef class Operate(Call):
 
     cdef int _fail(self, object error) except -1:
         self.goes_on = False
-        if self.done and isinstance(error, (Unavailable, Closed)):
+        if self.done and isinstance(error, (Unavailable, Closed, OutcomeUnknown)):
             made = OutcomeUnknown(
                 f"{self.done} messages were dealt with, then this call could not go on; make it again for the rest: {error}")
             made.__cause__ = error

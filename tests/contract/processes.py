@@ -201,6 +201,7 @@ def use_after_fork(address: Any) -> None:
 
     view = open_address(address)
     view.publish("before", 0)
+    assert view.stats().messages == 1
     before = view.claim("parent", 60)
     assert before is not None
     child = os.fork()
@@ -211,6 +212,8 @@ def use_after_fork(address: Any) -> None:
                 view.publish("child", n)
             lease = view.claim("child", 60)
             assert lease is not None and lease.group_id in ("child", "parent")
+            assert view.stats().in_work >= 1
+            assert view.release("nobody") is False
             view.ack(lease)
             code = 0
         os._exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
 from typing import Any
 
 import orjson
@@ -254,6 +255,17 @@ def test_what_is_confirmed_is_seen(q: Queue) -> None:
         assert view.stats().messages == n + 1
         assert other.stats().messages == n + 1
     assert len(view.peek("g", 100)) == 30
+
+
+def test_looking_does_not_wait_for_writers(embedded_q: Queue) -> None:
+    view = embedded_q.open(busy_timeout=60)
+    view.publish("g", 1)
+    with sqlite3.connect(embedded_q.url.removeprefix("sqlite:///"), isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute(f"DELETE FROM {embedded_q.table('messages')}")
+        assert view.stats().messages == len(view.peek("g")) == len(view.groups()) == 1
+        other.execute("ROLLBACK")
+    other.close()
 
 
 def test_a_group_with_an_odd_name(q: Queue) -> None:

@@ -31,8 +31,8 @@ def rows(q: QueueUnderTest, columns: str = "seq") -> list[tuple[Any, ...]]:
 
 def empty(q: QueueUnderTest) -> None:
     """Remove all messages and groups past the client's back, so that the next call starts anew."""
-    q.execute(f"DELETE FROM {q.table('messages')}")
-    q.execute(f"DELETE FROM {q.table('groups')}")
+    for table in ("messages", "groups", "dead"):
+        q.execute(f"DELETE FROM {q.table(table)}")
 
 
 def take(view: View, visibility: float = 60) -> Lease:
@@ -139,6 +139,71 @@ def _refused_ack(view: View, stranger: Lease) -> object:
     return None
 
 
+def _waiting(view: View) -> list[int]:
+    """Three messages, of which the first is in work."""
+    seqs = list(view.publish_many((GROUP, n) for n in range(3)))
+    take(view)
+    return seqs
+
+
+def _buried(view: View) -> list[int]:
+    """Three dead letters, and a message that was published later."""
+    seqs = list(view.publish_many((GROUP, n) for n in range(3)))
+    for _ in seqs:
+        view.dead_letter(take(view), "why")
+    view.publish(GROUP, "later")
+    return seqs
+
+
+def _paused(view: View) -> int:
+    seq = _published(view)
+    view.pause(GROUP)
+    return seq
+
+
+def _queue_paused(view: View) -> int:
+    seq = _published(view)
+    view.pause()
+    return seq
+
+
+def _check_delete(q: QueueUnderTest, view: View, seqs: list[int], was_there: bool) -> None:
+    assert was_there is True
+    assert rows(q) == [(seqs[0],), (seqs[2],)]
+
+
+def _check_release(q: QueueUnderTest, view: View, lease: Lease, was_held: bool) -> None:
+    assert was_held is True
+    _check_nack(q, view, lease, None)
+
+
+def _check_paused(q: QueueUnderTest, view: View, seq: int, answer: None) -> None:
+    assert view.claim("w") is None
+    assert [group.state for group in view.groups()] == ["paused"]
+    view.resume()
+
+
+def _check_resumed(q: QueueUnderTest, view: View, seq: int, answer: None) -> None:
+    assert take(view).seq == seq
+
+
+def _check_purge(q: QueueUnderTest, view: View, seqs: list[int], count: int) -> None:
+    assert count == 2
+    assert rows(q) == [(seqs[0],)]
+
+
+def _check_redrive(q: QueueUnderTest, view: View, seqs: list[int], count: int) -> None:
+    assert count == 3
+    assert [message.event for message in view.peek(GROUP)] == [0, 1, 2, "later"]
+    assert rows(q)[:3] == [(seq,) for seq in seqs]
+    assert view.dead_letters() == []
+
+
+def _check_dropped(q: QueueUnderTest, view: View, seqs: list[int], count: int) -> None:
+    assert count == 2
+    assert [letter.seq for letter in view.dead_letters()] == seqs[:1]
+
+
 CALLS = [
     Call("publish", _nothing, lambda view, _: view.publish(GROUP, "new"), _check_publish),
     Call(
@@ -172,5 +237,16 @@ CALLS = [
     Call("defer", _leased, lambda view, lease: view.defer(lease, 60), _check_held_back),
     Call("extend", _leased, lambda view, lease: view.extend(lease, 120), _check_extend),
     Call("refused ack", _stranger, _refused_ack, _check_refused),
+    Call("delete", _waiting, lambda view, seqs: view.delete(seqs[1]), _check_delete),
+    Call("release", _leased, lambda view, _: view.release(GROUP), _check_release),
+    Call("pause", _published, lambda view, _: view.pause(GROUP), _check_paused),
+    Call("pause of the queue", _published, lambda view, _: view.pause(), _check_paused),
+    Call("resume", _paused, lambda view, _: view.resume(GROUP), _check_resumed),
+    Call("resume of the queue", _queue_paused, lambda view, _: view.resume(), _check_resumed),
+    Call("purge", _waiting, lambda view, _: view.purge(GROUP), _check_purge),
+    Call("purge of everything", _waiting, lambda view, _: view.purge(everything=True), _check_purge),
+    Call("redrive", _buried, lambda view, _: view.redrive(), _check_redrive),
+    Call("redrive of some", _buried, lambda view, seqs: view.redrive(seqs=seqs), _check_redrive),
+    Call("drop_dead_letters", _buried, lambda view, seqs: view.drop_dead_letters(seqs[1:]), _check_dropped),
 ]
 EACH = [pytest.param(call, id=call.name) for call in CALLS]

@@ -271,6 +271,17 @@ def test_publish_many_stopped_half_way_says_what_is_in(one: FaultyQueue) -> None
     assert error.index <= len(found) <= error.index + error.unknown
 
 
+def test_a_purge_that_cannot_go_on_says_how_far_it_came(one: FaultyQueue) -> None:
+    view = one.open(timeout=1.5)
+    view.publish_many((GROUP, n) for n in range(5000))
+    one.proxy.cut_before(count=None, skip=1)
+    with pytest.raises(rqfast.OutcomeUnknown, match="2000 messages were dealt with"):
+        view.purge(GROUP)
+    assert len(rows(one)) == 3000
+    one.proxied.clear()
+    assert view.purge(GROUP) == 3000
+
+
 # -- connections -------------------------------------------------------------------------------------------
 
 

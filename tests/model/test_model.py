@@ -35,7 +35,8 @@ SEEN_MIXED = {"publish": 150, "leases": 60, "plain publish": 100, "plain claim":
 # And the histories from fixed seeds.
 SEEN_AT_ALL = (
     "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",
-    "extend lost", "dead", "dead lost", "give back", "give back lost",
+    "extend lost", "dead", "dead lost", "give back", "give back lost", "step", "pause", "resume", "pause_queue",
+    "resume_queue", "release", "delete", "purge", "purge_queue", "redrive", "redrive_group", "redrive_seqs", "drop",
 )  # fmt: skip
 SEEN_BESIDE = (
     "leases", "ack", "ack lost", "plain publish", "plain claim", "plain claim of nothing", "plain ack", "plain nack",

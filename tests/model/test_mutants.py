@@ -22,7 +22,7 @@ from rqfast.sql import Statements
 
 from .driver import drive
 from .machine import QueueMachine
-from .plans import ANSWERED, EXTRAS, GROUPS, SETTLEMENTS
+from .plans import ANSWERED, EXTRAS, GROUPS, OPERATIONS, SETTLEMENTS
 
 Habits = dict[str, object]
 
@@ -60,8 +60,8 @@ class Edit:
 
     def apply(self, statements: Statements) -> None:
         """Make the mistake."""
-        sections = (statements.queue, statements.schema, statements.compat)
-        where = next(section for section in sections if self.statement in section)
+        places = (statements.queue, statements.operate, statements.schema, statements.compat)
+        where = next(place for place in places if self.statement in place)
         before = where[self.statement]
         pattern = re.compile(re.escape(self.old)) if isinstance(self.old, str) else self.old
         after = pattern.sub(lambda _: self.new, before)
@@ -219,7 +219,59 @@ BESIDE: dict[str, list[Edit]] = {
     "rqfast's settlements are taken for an old worker's": [Edit("clock_step_settling", "busy=1", "busy=0")],
     "old workers are taken for rqfast after a settlement": [Edit("settled", "busy=0", "busy=1")],
 }
-MUTANTS = OLD | NEW | BESIDE
+# Mistakes that the operating calls invite.
+OPERATE: dict[str, list[Edit]] = {
+    "a claim goes on in a paused queue": [Edit("claim_any", GOING, "1")],
+    "a claim of a min_priority goes on in a paused queue": [Edit("claim_2", GOING, "1")],
+    "a look finds work in a paused queue": [Edit("look", GOING, "1")],
+    "the hint says work in a paused queue": [Edit("operate_outcome", f"{GOING}=0", "0")],
+    "a paused group has the priority 0 before it has a message": [Edit("pause_group", "-1", "0")],
+    "a plain publish leaves the priority of a paused group": [
+        Edit("publish_groups", "iif(priority<0,excluded.priority,priority)", "priority"),
+    ],
+    "a full publish leaves the priority of a paused group": [
+        Edit("publish_full_groups", re.compile("DO UPDATE SET .*"), "DO NOTHING"),
+    ],
+    "pause leaves a group marked claimable for ever": [Edit("pause_group", "paused=1, ready_at=9e15", "ready_at=9e15")],
+    "a resumed group stays held back": [Edit("operate_ready", "ready_at=CASE", "ready_at=ready_at+0*CASE")],
+    "a resumed group without a message stays": [Edit("operate_drain", "paused=0", "paused=2")],
+    "resume ends all pauses": [Edit("resume_group", "WHERE group_id=?2->>0", "WHERE ?2=?2")],
+    "release costs an attempt": [Edit("release", "lock_expiry=0", "lock_expiry=0, attempts=attempts+1")],
+    "release ends live leases only": [Edit("release", "IS NOT NULL", f"IS NOT NULL AND lock_expiry>={T}")],
+    "release counts parkings that are over": [Edit("release_count", f" OR m.lock_expiry>={T}", " OR 1")],
+    "delete takes what is in work": [Edit("delete", re.compile(" AND NOT .*"), "")],
+    "delete leaves what is parked": [Edit("delete", "<>'__parked__'", "<>''")],
+    "delete says yes of what is in work": [Edit("delete_count", re.compile(r" AND NOT \(.*?\)\)"), "")],
+    "purge of a group takes what is in work": [
+        Edit("purge_group", re.compile(r" AND NOT \(.*"), ""),
+    ],
+    "purge of a group forgets the rank": [
+        Edit("purge_group", "(rank,due,seq)<=(SELECT k.rank", "(0,due,seq)<=(SELECT 0")
+    ],
+    "purge of a group stops after a step": [Edit("purge_group_end", "done<?6", "1")],
+    "purge of the queue takes what is in work": [Edit("purge_queue", re.compile(r" AND NOT \(.*"), "")],
+    "purge of the queue ends at a step full of work": [
+        Edit("purge_queue_step", "iif(count(*)=?6,max(seq),NULL)", "NULL"),
+    ],
+    "redrive counts on the attempts": [
+        Edit("redrive_insert", "headers,published_at)", "headers,published_at,attempts)"),
+        Edit("redrive_insert", "d.headers,d.published_at", "d.headers,d.published_at,d.attempts"),
+    ],
+    "redrive makes messages due now": [Edit("redrive_insert", "d.rank,d.due", f"d.rank,{T}")],
+    "redrive gives new seqs": [
+        Edit("redrive_insert", "(seq,group_id", "(group_id"),
+        Edit("redrive_insert", "SELECT d.seq,", "SELECT "),
+    ],
+    "redrive leaves the dead letters": [Edit("redrive_delete", "WHERE seq IN", "WHERE 0 AND seq IN")],
+    "redrive makes no group": [Edit("redrive_groups", "WHERE 1 GROUP", "WHERE 0 GROUP")],
+    "redrive takes the lowest priority": [Edit("redrive_groups", "max(d.priority)", "min(d.priority)")],
+    "redrive leaves ready_at as it was": [Edit("redrive_ready", "ready_at=CASE", "ready_at=ready_at+0*CASE")],
+    "redrive of chosen ones ignores the group": [Edit("redrive_pick_seqs", "?2 IS NULL OR", "1 OR")],
+    "redrive ignores the limit": [Edit("redrive_pick_all", "LIMIT ?6", "LIMIT 1000")],
+    "redrive takes the largest seqs first": [Edit("redrive_pick_all", "ORDER BY d.seq", "ORDER BY d.seq DESC")],
+    "drop takes others along": [Edit("drop", "AND seq IN", "AND 1 OR seq IN")],
+}
+MUTANTS = OLD | NEW | BESIDE | OPERATE
 
 # Where most histories hardly come near a mistake: what is usual in those that do.
 CALM: Habits = {
@@ -244,7 +296,17 @@ GONE_ON: Habits = CALM | {
 OTHERS: Habits = ACKS | {"groups": GROUPS, "meddling": 0.3, "crowd": 6, "min_priorities": (0,), "pauses": (0.0,)}
 LATE_ACKS: Habits = ACKS | {"calls": (4, 8), "pauses": (0.0, 1.0, 3.0), "visibilities": (1.0,)}
 PLAIN: Habits = {"plain": 0.5}
+OPERATOR: Habits = CALM | {"operating": 0.3, "operations": OPERATIONS, "groups": GROUPS[:3]}
+BURIED: Habits = OPERATOR | {
+    "settlements": (("dead", "why"), ("dead", "why"), ("ack", 0.0)),
+    "operations": OPERATIONS[14:],
+    "operating": 0.05,
+}
 HABITS: dict[str, Habits] = {
+    **{name: BURIED if name.startswith(("redrive", "drop")) else OPERATOR for name in OPERATE},
+    # A group that is made anew, with another priority, when its messages have died.
+    "redrive takes the lowest priority": BURIED
+    | {"groups": GROUPS[:1], "calls": (1,), "operations": OPERATIONS[12:15], "operating": 0.1},
     "acks: seq and token tested by two lists": LATE_ACKS,
     "LIMIT before the test of the head's due time": NOT_DUE,
     "claims do not test the due time": NOT_DUE,

@@ -376,8 +376,8 @@ class World:
         if plan.kind == "delete":
             seqs = sorted(self.oracle.messages)[plan.pick :][:1] or [1]
         elif plan.kind in ("redrive_seqs", "drop"):
-            # The last one is there rather seldom.
-            seqs = [*sorted(self.oracle.dead)[plan.pick :], self.oracle.last_seq + 1]
+            # Of the last one there is no dead letter yet.
+            seqs = [*sorted(self.oracle.dead)[plan.pick :: 2], self.oracle.last_seq + 1]
             group = plan.group if plan.limit else None
         call = Operate(plan.kind, int, group, seqs, plan.limit)
         call.step = plan.step
@@ -446,7 +446,7 @@ class World:
         assert call.future.done() != goes_on
         # Groups whose time has come are marked by the next claim.
         hint, marked = slots[-1][0][5], self.hints()
-        seen = [self.oracle.groups[group].priority for group in self.oracle.claimable() if marked[group] == 0]
+        seen = [self.oracle.groups[group].priority for group in self.oracle.claimable() if marked.get(group) == 0]
         assert max(seen, default=-1) <= hint and (hint == -1 or not self.oracle.paused)
         self.counts[call.operation] += 1
         self.counts["step"] += goes_on

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rqfast import Lease
-from rqfast._core import ACK, NACK, Batcher, Publish, Settle, give_back, make_publish
+from rqfast._core import ACK, NACK, Batcher, Call, Claim, Operate, Publish, Settle, give_back, make_publish
 
 
 class Slot:
@@ -110,3 +110,108 @@ def test_a_call_larger_than_the_bound_goes_alone() -> None:
         batches.append(batch.calls())
         batcher.finish(batch)
     assert batches == [[small], [huge], [after]]
+
+
+# -- operating calls -------------------------------------------------------------------------------
+
+
+def operate(operation: str = "purge_queue", deadline: float = 1e9) -> Operate:
+    call = Operate(operation, int)
+    call.future, call.deadline = Slot(), deadline
+    return call
+
+
+def claim(deadline: float = 1e9) -> Claim:
+    call = Claim("w", 60.0, 0, 1, False)
+    call.future, call.deadline = Slot(), deadline
+    return call
+
+
+def taken(batcher: Batcher, lane: int = 0) -> list[Call] | None:
+    batch = batcher.take(lane)
+    return None if batch is None else batch.calls()
+
+
+def test_an_operating_call_waits_for_all_before_it_and_holds_all_after_it() -> None:
+    batcher = Batcher(3, 100, 1000)
+    first, ack, asked = publish("a"), settle("b", 1), claim()
+    barrier = operate()
+    later, claimed = publish("c"), claim()
+    for call in (first, ack, asked, barrier, later, claimed):
+        batcher.add(call)
+    assert batcher.waiting() == 6
+    sent = batcher.take(1)
+    assert sent is not None and sent.calls() == [first]
+    settled = batcher.take(0)
+    assert settled is not None and settled.calls() == [ack, asked]
+    for lane in range(3):
+        assert not batcher.has_work(lane) and batcher.take(lane) is None
+    batcher.finish(settled)
+    assert not batcher.has_work(0) and batcher.take(0) is None
+    batcher.finish(sent)
+    assert batcher.has_work(0) and not batcher.has_work(1)
+    alone = batcher.take(0)
+    assert alone is not None and alone.calls() == [barrier] and not alone.claims_only
+    assert batcher.take(0) is None and batcher.take(1) is None
+    barrier.resolve(3)
+    batcher.finish(alone)
+    assert taken(batcher) == [later, claimed]
+
+
+def test_operating_calls_keep_their_order() -> None:
+    batcher = Batcher(3, 100, 1000)
+    calls = [operate("pause_queue"), publish("a"), operate("resume_queue"), operate("purge_queue"), publish("a")]
+    for call in calls:
+        batcher.add(call)
+    order: list[Call] = []
+    while batcher.waiting():
+        for lane in range(3):
+            batch = batcher.take(lane)
+            if batch is not None:
+                order += batch.calls()
+                for call in batch.calls():
+                    call.resolve(0)
+                batcher.finish(batch)
+    assert order == calls
+
+
+def test_an_operating_call_that_was_not_applied_comes_first_again() -> None:
+    batcher = Batcher(1, 100, 1000)
+    barrier, later = operate(), publish("a")
+    batcher.add(barrier)
+    batcher.add(later)
+    batch = batcher.take(0)
+    assert batch is not None
+    batcher.put_back(batch)
+    assert taken(batcher) == [barrier]
+
+
+def test_an_operating_call_that_nobody_waits_for_holds_nobody() -> None:
+    batcher = Batcher(1, 100, 1000)
+    gone, later = operate(), publish("a")
+    gone.resolve(1)
+    batcher.add(gone)
+    batcher.add(later)
+    assert taken(batcher) == [later]
+    assert batcher.waiting() == 0
+
+
+def test_held_calls_expire_and_let_the_others_go() -> None:
+    batcher = Batcher(1, 100, 1000)
+    barrier, early, later = operate(deadline=5.0), publish("a", deadline=4.0), publish("b")
+    for call in (barrier, early, later):
+        batcher.add(call)
+    assert batcher.expire(4.5) == [early]
+    assert batcher.expire(5.5) == [barrier]
+    assert taken(batcher) == [later]
+
+
+def test_all_that_is_held_is_drained() -> None:
+    batcher = Batcher(1, 100, 1000)
+    calls = [publish("a"), operate(), publish("a"), claim()]
+    for call in calls:
+        batcher.add(call)
+    assert batcher.drain() == calls
+    assert batcher.waiting() == 0
+    batcher.add(publish("b"))
+    assert batcher.has_work(0)

@@ -33,11 +33,12 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def rqfast_command(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def rqfast_command(tmp_path: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rqfast.cli", *arguments],
         env=environment(tmp_path),
         cwd=tmp_path,
+        input=stdin,
         capture_output=True,
         encoding="utf-8",
         timeout=SECONDS,

@@ -11,8 +11,11 @@ from .. import __version__
 from ..errors import RqfastError
 from .demo import demo
 from .dev import dev
+from .groups import groups
 from .options import Debug, Shown
+from .publish import publish
 from .schema import schema
+from .stats import stats
 
 INTERRUPTED = 130
 
@@ -38,8 +41,8 @@ def make_app() -> typer.Typer:
         name="rqfast", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_options)
-    app.command()(demo)
-    app.command()(dev)
+    for command in (demo, dev, stats, groups, publish):
+        app.command()(command)
     app.add_typer(schema)
     return app
 

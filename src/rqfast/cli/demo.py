@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +11,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.table import Table
-from rich.text import Text
 
 from ..demo.run import MAX_WORKERS, MIN_WORKERS, VISIBILITY, Plan, Result, queue_name, run
 from ..demo.source import Source
+from .console import make_console, say, show
 from .options import Debug
 
 FIELD = "origin"
-PLAIN_WIDTH = 100
 INTERRUPTED = 130
 
 
@@ -117,31 +113,6 @@ def demo(
         raise typer.Exit(1)
 
 
-def make_console() -> Console:
-    """The console: colours and bars on a terminal, plain text elsewhere."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    is_terminal = sys.stdout.isatty()
-    return Console(
-        force_terminal=None if is_terminal else False,
-        no_color=None if is_terminal else True,
-        width=None if is_terminal else PLAIN_WIDTH,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-
-
-def say(console: Console, text: str) -> None:
-    """Print text as it is, without marks of any kind in it."""
-    console.print(printable(text), soft_wrap=True)
-
-
-def printable(text: str) -> str:
-    """The text without control characters: group names are a stranger's (str)."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
-
-
 def introduction(plan: Plan, *, is_fresh: bool) -> str:
     """What the demo is about to do (str)."""
     source = plan.source
@@ -173,17 +144,6 @@ def summary(result: Result, workers: int) -> dict[str, str]:
             f"for {wait.seconds:.2f} s at line {wait.line:,}, with {wait.behind:,} more messages behind it"
         )
     return rows
-
-
-def show(console: Console, rows: dict[str, str]) -> None:
-    """Print a table of two columns."""
-    if not console.is_terminal:
-        say(console, "\n".join(f"{name:<13}{text}" for name, text in rows.items()))
-        return
-    table = Table.grid(padding=(0, 2))
-    for name, text in rows.items():
-        table.add_row(Text(name, style="bold"), Text(printable(text)))
-    console.print(table)
 
 
 def success(result: Result, plan: Plan, *, is_fresh: bool) -> str:

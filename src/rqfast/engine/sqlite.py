@@ -83,6 +83,8 @@ class SqliteEngine:
 
     def open(self) -> None:
         """Connect, make or check the tables, register the lane, read the clock."""
+        if not self._create and self.path != ":memory:" and not os.path.exists(self.path):
+            raise SchemaError(f"there is no file {self.path}, and create=False makes none")
         self._pid = os.getpid()
         self._name = self._tell_name()
         try:
