@@ -1,10 +1,11 @@
-"""Another program holds the database of an async transport: what its callers are told stays true afterwards."""
+"""Another program holds the database: what callers are told stays true afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 import rqfast
+from tests.cluster import wait_until
+from tests.contract.conftest import COLOURS
+from tests.contract.views import Address, open_address
 
 
 @contextmanager
@@ -114,3 +118,26 @@ def test_the_loop_ends_while_a_lock_is_held(tmp_path: Path) -> None:
         return await answers(told)
 
     check_told(path, asyncio.run(script()))
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_claim_that_acknowledged_and_then_meets_a_lock(tmp_path: Path, colour: str) -> None:
+    """Its `ack=` was applied, so it is not told that nothing was: it found nothing."""
+    path = tmp_path / "queue.db"
+    with open_address(Address(str(path), {}, colour), busy_timeout=0.1) as view, ThreadPoolExecutor(1) as pool:
+        view.publish("g", "before")
+        lease = view.claim("w", 600)
+        assert lease is not None
+        view.publish("later", "after", delay=0.3)
+        claim = pool.submit(view.claim, "w", 600, wait=0.8, ack=lease)
+        wait_until("the ack of a waiting claim", lambda: seqs_of(path) != [lease.seq, lease.seq + 1])
+        with held(path):
+            assert claim.result(30) is None
+        assert seqs_of(path) == [lease.seq + 1]
+        following = view.claim("w", wait=10)
+        assert following is not None and following.event == "after"
+
+
+def seqs_of(path: Path) -> list[int]:
+    with closing(sqlite3.connect(path)) as database:
+        return [seq for (seq,) in database.execute("SELECT seq FROM messages ORDER BY seq")]
