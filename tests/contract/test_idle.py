@@ -1,6 +1,7 @@
 """Idle costs nothing: a claim that finds nothing writes nothing; a waiting one wakes for work (rule 10)."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -12,6 +13,7 @@ from tests.contract.views import Clock, Lease, Queue, View
 
 WAIT = 30.0  # of claims that must be woken: only a failing test takes as long
 NEVER = 600.0  # max_poll where only a wake-up, not a look by the clock, may help
+LONG_PAUSE = 1.4  # after so long, the pause between two looks has grown to a second and more
 
 
 def take(view: View, visibility: float = 600) -> Lease:
@@ -216,6 +218,23 @@ def test_a_lease_that_ends_long_after_the_wait_wakes_nobody(q: Queue) -> None:
     view.publish("g", 1)
     take(view, 600)
     assert view.claim("w", wait=0.3) is None
+
+
+def test_a_claim_that_waits_shortly_beside_one_that_waits_long(q: Queue) -> None:
+    """It went out since there had been work, and came back while the other rests until a look that is far off."""
+    if q.engine == "three nodes":
+        pytest.skip("of nodes, one is enough")
+    view, other = q.open(max_poll=NEVER), q.open()
+    view.publish_many([("low", 1), ("low too", 1)])
+    take(view)
+    long = waiting(view, min_priority=4)
+    time.sleep(LONG_PAUSE)
+    take(other)
+    start = time.monotonic()
+    assert view.claim("w", wait=0.1) is None
+    assert time.monotonic() - start < 0.8
+    view.publish("high", 1, 4)
+    assert woken(long).group_id == "high"
 
 
 def test_each_waiting_claim_gets_one(q: Queue) -> None:

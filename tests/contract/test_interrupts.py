@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import EmbeddedDatabase
+from tests.contract.conftest import ENGINES
 from tests.contract.interrupted import HAS_TIMER, HUNG_SECONDS, STREAM, Report, run_interrupted
 from tests.contract.processes import SPAWN, join_all
 from tests.contract.views import Queue, queue_name
@@ -18,9 +17,9 @@ pytestmark = pytest.mark.skipif(not HAS_TIMER, reason="no timer that sends signa
 SECONDS = 2.5
 
 
-@pytest.fixture
-def embedded(tmp_path: Path) -> Iterator[Queue]:
-    q = Queue("embedded", "sync", EmbeddedDatabase(tmp_path / "queue.db"), queue_name())
+@pytest.fixture(params=["embedded", pytest.param("one node", marks=pytest.mark.cluster("one node"))])
+def sq(request: pytest.FixtureRequest) -> Iterator[Queue]:
+    q = Queue(request.param, "sync", ENGINES[request.param](request), queue_name())
     yield q
     q.close()
 
@@ -37,8 +36,8 @@ def report_of(q: Queue, within: float) -> Report:
 
 
 @pytest.mark.parametrize("within", [100e-6, 2e-3], ids=["early", "late"])
-def test_a_thread_is_interrupted_while_others_work(embedded: Queue, within: float) -> None:
-    q = embedded
+def test_a_thread_is_interrupted_while_others_work(sq: Queue, within: float) -> None:
+    q = sq
     report = report_of(q, within)
     assert report.errors == []
     assert report.interrupts > 100
@@ -67,3 +66,22 @@ def test_a_thread_is_interrupted_while_others_work(embedded: Queue, within: floa
     for number in range(report.streams):
         events = [event for event, _ in seen[f"s{number}"]]
         assert events == list(range(STREAM if number in report.whole_streams else len(events)))
+
+
+@pytest.mark.parametrize("place", [0, 1, 40, 41, 60, 99])
+def test_an_iterable_that_is_interrupted(sq: Queue, place: int) -> None:
+    def items() -> Iterator[tuple[str, int]]:
+        for n in range(100):
+            if n == place:
+                raise KeyboardInterrupt
+            yield f"g{n % 2}", n // 2
+
+    view = sq.open(max_batch=4, max_in_flight=40)
+    with pytest.raises(KeyboardInterrupt):
+        view.publish_many(items())
+    for group in ("g0", "g1"):
+        view.publish(group, 100)
+        rows = sq.sql(f"SELECT event FROM {sq.table('messages')} WHERE group_id=? ORDER BY seq", group)
+        events = [int(event) for (event,) in rows]
+        assert events == [*range(len(events) - 1), 100]
+        assert len(events) <= place // 2 + 2

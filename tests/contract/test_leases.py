@@ -2,6 +2,7 @@
 
 import os
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -294,3 +295,18 @@ def test_any_visibility_holds(q: Queue, clock: Clock, visibility: float) -> None
     assert view.claim("w") is None
     clock.advance(0.5)
     assert view.claim("w") is not None
+
+
+@pytest.mark.parametrize("visibility", [1e-9, 1e-6, 1e-4, 1e-3])
+def test_a_claim_returns_however_soon_its_lease_ends(q: Queue, visibility: float) -> None:
+    """Embedded, it may have ended by then; over a network, nothing may come of it."""
+    view = q.open(timeout=2) if q.engine != "embedded" else q.open()
+    view.publish_many([("g", 1), ("h", 1)])
+    with ThreadPoolExecutor(1) as pool:
+        lease = pool.submit(view.claim, "w", visibility).result(30)
+        leases = pool.submit(view.claim_many, "w", visibility, 2).result(30)
+    if q.engine == "embedded":
+        assert lease is not None
+        assert {each.event for each in leases} == {1}
+    following = view.claim("w", 60, wait=10)
+    assert following is not None and following.event == 1

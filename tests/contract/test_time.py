@@ -324,3 +324,36 @@ def test_a_clock_that_raises_fails_the_call_and_nothing_else(q: Queue, clock: Cl
     broken = False
     view.publish("g", 3)
     assert work_off(view) == [1, 3]
+
+
+def test_a_clock_that_raises_as_a_reply_is_taken(q: Queue, clock: Clock) -> None:
+    """At each place where a call asks for the time, in turn."""
+    good = -1
+
+    def source() -> float:
+        nonlocal good
+        good -= 1
+        return 1 / 0 if good == 0 else clock()
+
+    view = q.open(clock=source)
+    view.publish_many([(f"g{n}", n) for n in range(20)])
+
+    def call_all(place: int) -> list[BaseException]:
+        nonlocal good
+        errors: list[BaseException] = []
+        calls = (lambda: view.publish("new", 0), lambda: view.claim("w"), lambda: view.claim("w", wait=0.05))
+        for call in calls:
+            good = place
+            try:
+                call()
+            except (ZeroDivisionError, RqfastError) as error:
+                errors.append(error)
+        good = -1
+        return errors
+
+    failed = [len(call_all(place)) for place in range(1, 8)]
+    assert sum(failed) > 2
+    seq = view.publish("last", 1)
+    leases = view.claim_many("w", 30, 100)
+    assert seq in {lease.seq for lease in leases}
+    assert view.ack_many(leases) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -116,13 +115,19 @@ def parse_url(url: str) -> tuple[list[str], tuple[str, str] | None]:
 
 
 def _host(scheme: str, host: str) -> str:
-    host = host.strip()
-    parts = urlsplit(f"{scheme}://{host}")
-    try:
-        port: Any = parts.port
-    except ValueError:
-        raise ValueError("a host has no valid port (is the @ after user and password missing?)") from None
-    if not parts.hostname or any(c.isspace() for c in host):
-        raise ValueError("what stands there is no host and port")
-    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    name, port = _name_and_port(scheme, host.strip())
+    if not name:
+        raise ValueError("a host has no name or no valid port (is the @ after user and password missing?)")
+    if ":" in name:
+        name = f"[{name}]"
     return f"{scheme}://{name}:{port or 4001}"
+
+
+def _name_and_port(scheme: str, host: str) -> tuple[str, int | None]:
+    """The name is empty where there is none.  What urllib raises ends here: it shows what may be a password."""
+    try:
+        parts = urlsplit(f"{scheme}://{host}")
+        name, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+    return ("", None) if any(c.isspace() for c in host) else (name, port)

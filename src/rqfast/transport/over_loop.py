@@ -200,7 +200,10 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             except RuntimeError:
                 raise Closed("this transport was closed") from None
             except BaseException:
+                # Ctrl-C, perhaps before the loop was woken, and other threads' calls rely on that.
                 self._post_is_due = False
+                with contextlib.suppress(RuntimeError):
+                    self._thread.loop.call_soon_threadsafe(self._take_posted)
                 raise
 
     def _take_posted(self) -> None:

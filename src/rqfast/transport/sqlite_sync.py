@@ -59,8 +59,12 @@ def sqlite_path(path: Any) -> str:
     """
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
-    if not isinstance(path, str) or not path or "\0" in path:
-        raise ConfigError(f"a SQLite database is named by a path or a sqlite:// URL, not by {path!r}")
+    if not isinstance(path, str):
+        raise ConfigError(f"a SQLite database is named by a path or a sqlite:// URL, not by {type(path).__name__}")
+    if not path or "\0" in path:
+        raise ConfigError("a SQLite database is named by a path or a sqlite:// URL: this is empty, or has a NUL in it")
+    if not path.startswith("sqlite:///") and _CREDENTIALS.search(path):
+        raise ConfigError("this looks like the URL of a server; that begins with its scheme: http://user:password@host")
     if path.startswith("sqlite://"):
         rest = path.removeprefix("sqlite://")
         if rest == ":memory:":
@@ -70,10 +74,6 @@ def sqlite_path(path: Any) -> str:
         path = rest[1:]
     elif path.startswith("sqlite:"):
         raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
-    elif _CREDENTIALS.search(path):
-        raise ConfigError(
-            "this looks like the URL of a server, and begins with no scheme: http://user:password@host:port"
-        )
     elif "://" in path:
         raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
     return path if path == ":memory:" else str(Path(path).absolute())
