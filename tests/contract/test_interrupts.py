@@ -14,7 +14,7 @@ from tests.contract.views import Queue, queue_name
 
 pytestmark = pytest.mark.skipif(not HAS_TIMER, reason="no timer that sends signals")
 
-SECONDS = 2.5
+SECONDS = 2.0
 
 
 @pytest.fixture(params=["embedded", pytest.param("one node", marks=pytest.mark.cluster("one node"))])
