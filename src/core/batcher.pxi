@@ -331,7 +331,8 @@ cdef class Batcher:
         self.dedup_ids -= batch.dedup_ids
         self.taken[batch.lane] = None
         if batch.operate is not None:
-            self._operated(batch.operate, True)
+            self.operating = False
+            self.held.insert(0, batch.operate)
 
     cdef bint _takes_shared(self, Batch batch):
         # Few publishes ride along with settlements and claims: one commit instead of two.

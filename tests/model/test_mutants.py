@@ -303,6 +303,8 @@ BURIED: Habits = OPERATOR | {
     "operating": 0.05,
 }
 HABITS: dict[str, Habits] = {
+    "an old ack takes a paused group along": PLAIN
+    | {"groups": GROUPS[:3], "crowd": 2, "operating": 0.2, "operations": OPERATIONS[:1]},
     **{name: BURIED if name.startswith(("redrive", "drop")) else OPERATOR for name in OPERATE},
     # A group that is made anew, with another priority, when its messages have died.
     "redrive takes the lowest priority": BURIED
@@ -331,7 +333,7 @@ def test_the_model_finds_a_mutant(name: str) -> None:
     statements = mutant(name)
     for number in SEEDS:
         try:
-            drive(statements, None, number, STEPS, **(PLAIN if name in BESIDE else {}), **HABITS.get(name, {}))
+            drive(statements, None, number, STEPS, **((PLAIN if name in BESIDE else {}) | HABITS.get(name, {})))
         except (AssertionError, sqlite3.IntegrityError):
             return
     pytest.fail(f"not found in {len(SEEDS)} histories of {STEPS} steps")

@@ -4,6 +4,7 @@ characters."""
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Sequence
 
@@ -64,3 +65,8 @@ def show_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[st
     for row in clean:
         table.add_row(*map(Text, row))
     console.print(table)
+
+
+def without_password(url: str) -> str:
+    """The URL without user and password (str)."""
+    return re.sub(r"//[^/]*@", "//", url)

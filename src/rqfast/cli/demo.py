@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from ..demo.run import MAX_WORKERS, MIN_WORKERS, VISIBILITY, Plan, Result, queue_name, run
 from ..demo.source import Source
-from .console import make_console, say, show
+from .console import make_console, say, show, without_password
 from .options import Debug
 
 FIELD = "origin"
@@ -167,8 +166,3 @@ def failure(result: Result, folder: Path) -> str:
 def rate(count: int, seconds: float) -> str:
     """Seconds and messages a second (str)."""
     return f"{seconds:.2f} s: {count / max(seconds, 1e-9):,.0f} a second"
-
-
-def without_password(url: str) -> str:
-    """The URL without user and password (str)."""
-    return re.sub(r"//[^/]*@", "//", url)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..devserver import DevServer
-from .demo import make_console, say
+from .console import make_console, say
 from .options import Debug
 
 

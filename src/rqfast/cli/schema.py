@@ -10,7 +10,7 @@ import typer
 from ..connect import locate
 from ..sql.names import TRIGGERS
 from ..transport.schema import Schema, finish, read_schema
-from .demo import make_console, say, show, without_password
+from .console import make_console, say, show, without_password
 from .options import Debug
 
 Url: TypeAlias = Annotated[
