@@ -490,7 +490,8 @@ cdef class Batch:
                 _check_lease_row(row)
         if self.dedup_slot >= 0:
             for row in slots[self.dedup_slot]:
-                if len(row) != 2 or type(row[0]) is not int or type(row[1]) not in (int, type(None)) or not 0 <= row[0] < len(self.pubs):
+                if (len(row) != 2 or type(row[0]) is not int or type(row[1]) not in (int, type(None))
+                        or not 0 <= row[0] < len(self.pubs)):
                     raise GarbledReply("a dedup row is not what it should be")
         return True
 
