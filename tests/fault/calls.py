@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import rqfast
 from tests.contract.views import Lease, QueueUnderTest, View
 
 GROUP = "g"
+OWN = "own_fault"
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,54 @@ def _check_dropped(q: QueueUnderTest, view: View, seqs: list[int], count: int) -
     assert [letter.seq for letter in view.dead_letters()] == seqs[:1]
 
 
+def _own(mark: str) -> list[list[Any]]:
+    return [[f'CREATE TABLE IF NOT EXISTS "{OWN}"(mark TEXT)'], [f'INSERT INTO "{OWN}" VALUES(?)', mark]]
+
+
+def _marked(view: View) -> str:
+    return secrets.token_hex(8)
+
+
+def _leased_and_marked(view: View) -> tuple[Lease, str]:
+    return _leased(view), _marked(view)
+
+
+def _check_once(q: QueueUnderTest, mark: str) -> None:
+    assert q.sql(f'SELECT count(*) FROM "{OWN}" WHERE mark=?', mark) == [(1,)]
+
+
+def _check_publish_with(q: QueueUnderTest, view: View, mark: str, seq: int) -> None:
+    _check_publish(q, view, None, seq)
+    _check_once(q, mark)
+
+
+def _check_handed_on(q: QueueUnderTest, view: View, lease: Lease, answer: None) -> None:
+    assert rows(q, "group_id, event") == [(GROUP, '"next"'), ("h", '"far"')]
+    with pytest.raises(rqfast.LeaseLost):
+        view.ack(lease)
+
+
+def _check_handed_on_with(q: QueueUnderTest, view: View, state: tuple[Lease, str], answer: None) -> None:
+    assert rows(q, "group_id, event") == [(GROUP, '"next"')]
+    _check_once(q, state[1])
+
+
+def _refused_hand_on(view: View, stranger: Lease) -> object:
+    try:
+        view.ack(stranger, publish=[(GROUP, "next"), ("h", "far")])
+    except rqfast.LeaseLost as error:
+        return error
+    return None
+
+
+def _refused_hand_on_with(view: View, stranger: Lease) -> object:
+    try:
+        view.ack(stranger, publish=[(GROUP, "next")], with_statements=_own("never"))
+    except rqfast.LeaseLost as error:
+        return error
+    return None
+
+
 CALLS = [
     Call("publish", _nothing, lambda view, _: view.publish(GROUP, "new"), _check_publish),
     Call(
@@ -218,6 +268,32 @@ CALLS = [
         lambda view, _: view.publish_many((GROUP, n) for n in range(5)),
         _check_publish_many,
     ),
+    Call(
+        "publish_many as one",
+        _nothing,
+        lambda view, _: view.publish_many(((GROUP, n) for n in range(5)), atomic=True),
+        _check_publish_many,
+    ),
+    Call(
+        "publish with statements",
+        _marked,
+        lambda view, mark: view.publish(GROUP, "new", with_statements=_own(mark)),
+        _check_publish_with,
+    ),
+    Call(
+        "ack that hands on",
+        _leased,
+        lambda view, lease: view.ack(lease, publish=[(GROUP, "next"), ("h", "far")]),
+        _check_handed_on,
+    ),
+    Call(
+        "ack with statements",
+        _leased_and_marked,
+        lambda view, state: view.ack(state[0], publish=[(GROUP, "next")], with_statements=_own(state[1])),
+        _check_handed_on_with,
+    ),
+    Call("refused ack that hands on", _stranger, _refused_hand_on, _check_refused),
+    Call("refused ack with statements", _stranger, _refused_hand_on_with, _check_refused),
     Call("claim", _published, lambda view, _: view.claim("w", 60), _check_claim),
     Call(
         "claim_many",
