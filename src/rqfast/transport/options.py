@@ -40,7 +40,7 @@ class Options:
         clock: the source of the queue's time, for a database of its own (tests, simulation).
         lost: "raise" `LeaseLost`, or "warn": log it once and return.
         max_batch: messages in one request.
-        max_in_flight: messages of `publish_many` that are on their way at once.
+        max_in_flight: messages of `publish_many`, and of `publish_soon`, that are on their way at once; more wait.
         max_poll: the longest pause between two looks of a waiting claim, in seconds.
         dedup_window: how long a `dedup_id` is remembered, in seconds.
     """
