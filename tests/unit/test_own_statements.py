@@ -61,7 +61,7 @@ def test_taken(statement: list[Any]) -> None:
     assert ";" not in checked[0].replace("'?;--'", "").replace('"a;b"', "").replace("`c;?`", "")
 
 
-@pytest.mark.parametrize(("statement", "error"), REFUSED, ids=str)
+@pytest.mark.parametrize(("statement", "error"), REFUSED, ids=[str(at) for at in range(len(REFUSED))])
 def test_refused(statement: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="with_statements"):
         check_statements([statement])
