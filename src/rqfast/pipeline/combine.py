@@ -48,17 +48,17 @@ class Combiner:
         self._door = threading.Lock()
         self._writing = threading.Lock()
         self._runner = Runner(self._run_waiting, "rqfast: publish_soon")
+        self._forking: list[threading.Lock] = []
         self._sleepers: set[threading.Lock] = set()
 
     def before_fork(self) -> None:
         """Let the transaction that runs end: a child must not inherit it half-done."""
-        self._writing.acquire(timeout=FORKING)
-        self._door.acquire(timeout=FORKING)
+        self._forking = [lock for lock in (self._writing, self._door) if lock.acquire(timeout=FORKING)]
 
     def after_fork(self) -> None:
         """The parent goes on."""
-        self._door.release()
-        self._writing.release()
+        while self._forking:
+            self._forking.pop().release()
 
     @property
     def name(self) -> str:
