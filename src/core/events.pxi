@@ -46,7 +46,10 @@ def encode_event(event, encode=None):
         return _encoded_by_user(encode(event))
     if type(event) not in _PLAIN and hasattr(event, "model_dump_json"):
         return _encoded_by_user(event.model_dump_json(), False)
-    data = _dumps(event)
+    try:
+        data = _dumps(event)
+    except TypeError as error:
+        raise TypeError(f"event: {error}; encode= makes JSON of what orjson does not know") from error
     return data.decode(), len(data)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from asyncio import Future
-from collections.abc import AsyncIterable, Iterable, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from concurrent import futures
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
@@ -37,7 +37,7 @@ class Transport(Protocol[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> int:
@@ -51,8 +51,8 @@ class Transport(Protocol[T]):
             delay: seconds until it is due; it holds back nothing due earlier of its rank or a smaller one.
             rank: its place in the group, smaller first.
             headers: str to str, int, float, bool or None; 64 KiB at most.
-            dedup_id: the same id within `dedup_window`, acknowledged or not, is not published again: the first
-                seq is returned, and nothing of the second is compared or applied.
+            dedup_id: the same id within `dedup_window`, acknowledged or not, in whatever group of the queue, is not
+                published again: the first seq is returned, and nothing of the second is compared or applied.
             with_statements: the caller's own `[sql, *parameters]`, which commit with the publish or not at all, in a
                 request of their own.  Placeholders are written `?`; no RETURNING; on a cluster nothing that each node
                 would answer differently (the time, random numbers).
@@ -73,7 +73,7 @@ class Transport(Protocol[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
     ) -> futures.Future[int]:
         """Publish a message without waiting for it: a future of its seq, and many share a request.
@@ -336,7 +336,8 @@ class AsyncTransport(Protocol[T]):
     """The twin of `Transport` for asyncio.
 
     Its methods start at the call and return a future, so the order is that of the calls; it belongs to the loop it
-    was first used on.  What each method does is told at `Transport`.
+    was first used on.  What each method does is told at `Transport`.  Await the future, or pass it to
+    `asyncio.gather`; no task need be made of it.  Bad input and `Closed` are raised by the call itself.
     """
 
     def publish(
@@ -347,7 +348,7 @@ class AsyncTransport(Protocol[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[int]:
@@ -361,7 +362,7 @@ class AsyncTransport(Protocol[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
     ) -> Future[Future[int]]:
         """As `Transport.publish_soon`: awaited, it waits for room and gives a future of the seq.

@@ -35,7 +35,8 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transp
             queue of its own in memory.  Without it the variable RQFAST_URL.
         **options: of all engines: `queue` (a name makes a second queue), `create`, `encode`, `decode`, `clock`, `lost`
             ("raise" or "warn"), `max_batch`, `max_in_flight`, `max_poll`, `dedup_window`; of rqlite: `timeout`,
-            `connect_retries`, `retry_delay`, `auth`, `ssl`, `discover`; of SQLite: `synchronous`, `busy_timeout`.
+            `connect_retries`, `retry_delay` (opening waits for a leader 30 times 1 s, whatever `timeout` is), `auth`,
+            `ssl`, `discover`; of SQLite: `synchronous`, `busy_timeout`.
 
     Raises:
         ConfigError: no URL, one that cannot be used, or an unknown option.

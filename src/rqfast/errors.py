@@ -90,7 +90,7 @@ class StatementError(RqfastError, RuntimeError):
 
     Attributes:
         text: what the server said (str).
-        statement: the name of the statement, or its text where it was the caller's own (str).
+        statement: the name of the statement, or which of the caller's own: `with_statements[0]` (str).
     """
 
     def __init__(self, message: str, text: str = "", statement: str = "") -> None:

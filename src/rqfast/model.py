@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -32,7 +32,7 @@ class Message:
     priority: int = 0
     delay: Seconds = 0
     rank: int = 0
-    headers: dict[str, Header] | None = None
+    headers: Mapping[str, Header] | None = None
     dedup_id: str | None = None
 
 
@@ -151,7 +151,7 @@ class DeadLetter(StoredMessage[T_co]):
 
     Attributes:
         reason: what `dead_letter` was told.
-        error: the text of the exception that led to it, where there was one.
+        error: the text of the exception that led to it, where a subscription gave it up; None of `dead_letter`.
         died_at: when, in seconds since 1970 UTC on the queue's clock.
     """
 

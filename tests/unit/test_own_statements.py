@@ -31,6 +31,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
     (["/* nothing */;"], InvalidMessage),
     (["; ;"], InvalidMessage),
     (["INSERT INTO t VALUES(1); DELETE FROM t"], InvalidMessage),
+    (["CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN DELETE FROM t; END"], InvalidMessage),
     (["begin"], InvalidMessage),
     (["COMMIT"], InvalidMessage),
     (["  /* x */ ROLLBACK"], InvalidMessage),

@@ -38,6 +38,8 @@ def groups(
     console = make_console()
     if found:
         show_rows(console, HEADS, [row(group) for group in found])
+        if len(found) == limit:
+            say(console, f"the first {limit:,}; --limit shows more")
     else:
         say(console, "no groups" if state is None else f"no groups that are {state}")
 

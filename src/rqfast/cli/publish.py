@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from ..errors import InvalidMessage
+from ..errors import InvalidMessage, PublishIncomplete, RqfastError
 from ..model import Message
 from .options import Debug
 from .queue import Json, Queue, Url, open_queue
@@ -35,19 +35,36 @@ def publish(
     dedup_id as it likes.
     """
     if group is None:
+        lines: list[int] = []
         with open_queue(url, queue, create=True) as transport:
-            count = len(transport.publish_many(messages(sys.stdin.buffer)))
+            try:
+                count = len(transport.publish_many(messages(sys.stdin.buffer, lines)))
+            except PublishIncomplete as error:
+                raise _by_line(error, lines) from error
         typer.echo(orjson.dumps({"published": count}).decode() if json else f"published {count:,} messages")
         return
     if event is None:
         raise typer.BadParameter("an event is missing after the group; it is JSON, a text in quotes of its own")
+    try:
+        orjson.loads(event)
+    except ValueError:
+        raise typer.BadParameter(f"the event is JSON, and a text needs quotes of its own: '\"{event[:40]}\"'") from None
     with open_queue(url, queue, create=True) as transport:
         seq = transport.publish(group, event.encode(), priority, delay=delay, rank=rank, dedup_id=dedup_id)
     typer.echo(orjson.dumps({"seq": seq}).decode() if json else str(seq))
 
 
-def messages(lines: Iterable[bytes]) -> Iterator[Message]:
-    """The message of each line that is not blank.
+def _by_line(error: PublishIncomplete, lines: list[int]) -> RqfastError:
+    """The same error, with the line where it says the item."""
+    cause = error.__cause__
+    if not isinstance(cause, InvalidMessage) or cause.item is None or cause.item >= len(lines):
+        return error
+    told = str(cause).removeprefix(f"item {cause.item}: ")
+    return InvalidMessage(f"line {lines[cause.item]}: {told}; the first {error.index:,} messages are in", "line")
+
+
+def messages(lines: Iterable[bytes], read: list[int]) -> Iterator[Message]:
+    """The message of each line that is not blank; `read` gets the number of each.
 
     Raises:
         InvalidMessage: a line is none; it says which.
@@ -55,6 +72,7 @@ def messages(lines: Iterable[bytes]) -> Iterator[Message]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        read.append(number)
         try:
             yield Message(**_fields(orjson.loads(line)))
         except ValueError as error:

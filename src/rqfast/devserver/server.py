@@ -27,6 +27,10 @@ T = TypeVar("T")
 STOP_SECONDS = 5.0
 
 
+# A century: what a test of wrong clocks may want, and every clock can show.
+MAX_SKEW = 100 * 365 * 86_400.0
+
+
 class DevServer:
     """rqlite's HTTP API on SQLite: one node without replication, for tests and for development.
 
@@ -60,6 +64,8 @@ class DevServer:
                 f"the dev server has no password: it listens on {host} only with allow_remote=True; "
                 "without it, on 127.0.0.1"
             )
+        if not abs(clock_skew) <= MAX_SKEW:
+            raise ConfigError(f"clock_skew={clock_skew!r}: seconds, {MAX_SKEW:,.0f} at most")
         self.file = None if file is None else Path(file)
         self.host = "127.0.0.1" if host == "localhost" else host
         self._wanted, self.port = port, port

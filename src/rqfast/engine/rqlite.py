@@ -48,6 +48,8 @@ class RqliteEngine:
         self._lane_table = lane_table
         self._session: aiohttp.ClientSession | None = None
         self._finding: asyncio.Task[str | None] | None = None
+        # Why a node could not tell who leads, for people.
+        self._troubles: dict[str, str] = {}
 
     @property
     def is_open(self) -> bool:
@@ -133,6 +135,7 @@ class RqliteEngine:
             for answer in asyncio.as_completed(asked):
                 leader = await answer
                 if leader is not None:
+                    self._troubles.clear()
                     return leader
             return None
         finally:
@@ -150,9 +153,16 @@ class RqliteEngine:
                 body = await reply.read()
                 if reply.status == 401:
                     return await self._ask_by_query(node, suspect)
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self._troubles[node] = f"{type(error).__name__}: {error}".rstrip(": ")
             return None
-        return self.cluster.learn(body, suspect) if reply.status == 200 else None
+        leader = self.cluster.learn(body, suspect) if reply.status == 200 else None
+        if leader is None:
+            found = body[:60].decode("utf-8", "replace").strip()
+            self._troubles[node] = (
+                "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
+            )
+        return leader
 
     async def _ask_by_query(self, node: str, suspect: str | None) -> str | None:
         """Where the user may not see /nodes: a query that the leader answers and others point away from."""
@@ -180,7 +190,7 @@ class RqliteEngine:
         """
         body = orjson.dumps(statements)
         loop = asyncio.get_running_loop()
-        pause, patience, text = FIRST_PAUSE, FIRST_PATIENCE, "no node knows a leader"
+        pause, patience, text = FIRST_PAUSE, FIRST_PATIENCE, "none was found"
         while True:
             node = await self.leader()
             if node is not None:
@@ -211,7 +221,8 @@ class RqliteEngine:
     def unavailable(self, text: str) -> Unavailable:
         """The error that tells that nothing was applied."""
         nodes = self.cluster.nodes
+        tried = [f"{node} ({self._troubles[node]})" if node in self._troubles else node for node in nodes]
         return Unavailable(
-            f"no leader answered in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(nodes)}",
+            f"no leader answered in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(tried)}",
             nodes,
         )

@@ -75,6 +75,7 @@ def _sql(text: str, name: str, position: int) -> tuple[str, list[str]]:
             ended = True
             continue
         if ended:
+            _check_words(words, name, position)
             raise InvalidMessage(f"{name} is more than one statement", name, position)
         kept.append(found)
         if kind == "word":
@@ -91,6 +92,8 @@ def _check_words(words: list[str], name: str, position: int) -> None:
         raise InvalidMessage(f"{name} is no statement", name, position)
     if words[0] in _REFUSED:
         raise InvalidMessage(f"{name}: {words[0].upper()} cannot be part of a transaction of the queue", name, position)
+    if words[0] == "create" and "trigger" in words[:4]:
+        raise InvalidMessage(f"{name}: CREATE TRIGGER is not taken, make it beforehand", name, position)
     if "returning" in words:
         # On rqlite such a statement may fail without undoing the others.
         raise InvalidMessage(f"{name}: RETURNING is not taken, nobody would see its rows", name, position)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from array import array
 from asyncio import Future
-from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
@@ -110,7 +110,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[int]:
@@ -126,7 +126,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
     ) -> Future[Future[int]]:
         """See `AsyncTransport.publish_soon`."""

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -120,7 +120,7 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> int:
@@ -137,7 +137,7 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         *,
         delay: Seconds = 0,
         rank: int = 0,
-        headers: dict[str, Header] | None = None,
+        headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
     ) -> futures.Future[int]:
         """See `Transport.publish_soon`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -54,14 +54,14 @@ def headers(value: Any) -> str | None:
     """Headers as JSON text: a dict of str to str, int, float, bool or None, 64 KiB at most; None when empty."""
     if value is None:
         return None
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise TypeError(f"headers is a dict, not {type(value).__name__}")
     for name, item in value.items():
         _header(name, item)
     if not value:
         return None
     try:
-        text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+        text = orjson.dumps(dict(value), option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     except TypeError as error:
         raise InvalidMessage(f"headers cannot be stored: {error}", "headers") from None
     if len(text) > MAX_HEADERS:

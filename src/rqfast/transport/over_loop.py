@@ -15,7 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
-from typing import Any, Generic, Self
+from typing import Any, Generic, TypeVar, overload
 
 from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, RqfastError, Unavailable
@@ -26,6 +26,8 @@ from .blocking import BlockingTransport, T
 from .operating import Operating, Question, Rows
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
+
+D = TypeVar("D")
 
 CLOSING = 15.0
 
@@ -124,6 +126,24 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
 
     _own_statement = staticmethod(for_http)
 
+    @overload
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        *,
+        decode: Callable[[str], T],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RqliteTransport[Any],
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        **options: Any,
+    ) -> None: ...
     def __init__(
         self,
         base_url: str,
@@ -143,6 +163,23 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         self._connect(patience)
         _open.add(self)
 
+    @overload
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        decode: Callable[[str], D],
+        timeout: float = 10.0,
+        connect_retries: int = 30,
+        retry_delay: float = 1.0,
+        **options: Any,
+    ) -> RqliteTransport[D]: ...
+    @overload
+    @classmethod
+    def from_url(
+        cls, url: str, *, timeout: float = 10.0, connect_retries: int = 30, retry_delay: float = 1.0, **options: Any
+    ) -> RqliteTransport[Any]: ...
     @classmethod
     def from_url(
         cls,
@@ -152,7 +189,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         connect_retries: int = 30,
         retry_delay: float = 1.0,
         **options: Any,
-    ) -> Self:
+    ) -> RqliteTransport[Any]:
         """The same, but waits for a node with a leader: `connect_retries` times, `retry_delay` seconds apart."""
         transport = cls.__new__(cls)
         transport._setup(url, timeout, options, connect_patience(connect_retries, retry_delay))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar, overload
 
 from .._core import Batch, Batcher
 from ..engine.sqlite import SqliteEngine
@@ -18,6 +18,8 @@ from .awaitable import AwaitableTransport, Opening, T
 from .operating import Operating, Question, Rows
 from .options import split
 from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
+
+D = TypeVar("D")
 
 
 class ThreadCarrier:
@@ -51,6 +53,10 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         **options: see `connect`; here also `synchronous` ("FULL") and `busy_timeout` (10 seconds).
     """
 
+    @overload
+    def __init__(self, path: str | os.PathLike[str], *, decode: Callable[[str], T], **options: Any) -> None: ...
+    @overload
+    def __init__(self: AsyncSqliteTransport[Any], path: str | os.PathLike[str], **options: Any) -> None: ...
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         shared, own = split(options, SQLITE_OPTIONS, "AsyncSqliteTransport")
         super().__init__(shared)
@@ -71,8 +77,14 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         self._operating = Operating(self._engine.statements, self._engine.clock.now, shared.decoder)
         self._waiting = Waiting(self._gather, watch, self._look, self._engine.clock.now, key)
 
+    @overload
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> Opening[AsyncSqliteTransport[T]]:
+    def from_url(cls, url: str, *, decode: Callable[[str], D], **options: Any) -> Opening[AsyncSqliteTransport[D]]: ...
+    @overload
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Opening[AsyncSqliteTransport[Any]]: ...
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Opening[AsyncSqliteTransport[Any]]:
         """The same, from a `sqlite://` URL; awaited or entered."""
         return Opening(lambda: cls(url, **options))
 

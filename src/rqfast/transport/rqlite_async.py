@@ -7,7 +7,7 @@ import contextlib
 import ssl as ssl_module
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar, overload
 
 from .._core import Batch, Batcher, Outcome, Texts
 from ..engine.cluster import Cluster, parse_url
@@ -25,6 +25,8 @@ from . import checks
 from .awaitable import AwaitableTransport, Opening, T
 from .operating import Operating, Question, Rows
 from .options import default_worker, split
+
+D = TypeVar("D")
 
 RQLITE_OPTIONS: dict[str, Any] = {"auth": None, "ssl": None, "discover": True}
 
@@ -88,6 +90,24 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
 
     _own_statement = staticmethod(for_http)
 
+    @overload
+    def __init__(
+        self,
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        *,
+        decode: Callable[[str], T],
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncRqliteTransport[Any],
+        base_url: str,
+        timeout: float = 10.0,
+        clock: Callable[[], float] | None = None,
+        **options: Any,
+    ) -> None: ...
     def __init__(
         self,
         base_url: str,
@@ -130,6 +150,23 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         self._operating = Operating(self._statements, self._clock.now, shared.decoder)
         self._waiting = Waiting(self._gather, watch, self._look, self._clock.now, key)
 
+    @overload
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        decode: Callable[[str], D],
+        timeout: float = 10.0,
+        connect_retries: int = 30,
+        retry_delay: float = 1.0,
+        **options: Any,
+    ) -> Opening[AsyncRqliteTransport[D]]: ...
+    @overload
+    @classmethod
+    def from_url(
+        cls, url: str, *, timeout: float = 10.0, connect_retries: int = 30, retry_delay: float = 1.0, **options: Any
+    ) -> Opening[AsyncRqliteTransport[Any]]: ...
     @classmethod
     def from_url(
         cls,
@@ -139,7 +176,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         connect_retries: int = 30,
         retry_delay: float = 1.0,
         **options: Any,
-    ) -> Opening[AsyncRqliteTransport[T]]:
+    ) -> Opening[AsyncRqliteTransport[Any]]:
         """The same, but opening waits for a node with a leader; awaited or entered.
 
         Args:
@@ -148,7 +185,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         """
         patience = connect_patience(connect_retries, retry_delay)
 
-        def make() -> AsyncRqliteTransport[T]:
+        def make() -> AsyncRqliteTransport[Any]:
             transport = cls(url, timeout, **options)
             transport._patience = patience
             return transport

@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Self
+from typing import Any, Generic, TypeVar, overload
 
 from .._core import Call, Claim, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
@@ -20,8 +20,12 @@ from .blocking import BlockingTransport, T
 from .operating import Operating, Question, Rows
 from .options import Options, default_worker, split
 
+D = TypeVar("D")
+
 SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
 
+# What would be taken for a file of that name, and is meant for a server.
+_ADDRESS = re.compile(r"[\w.\-\[\]:]+:\d{1,5}(,[\w.\-\[\]:]+:\d{1,5})*")
 # What no path has, and must not be shown.
 _CREDENTIALS = re.compile(r":[^/\\@]+@")
 
@@ -72,11 +76,24 @@ def sqlite_path(path: Any) -> str:
         if not rest.startswith("/") or rest == "/":
             raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:")
         path = rest[1:]
-    elif path.startswith("sqlite:"):
-        raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
-    elif "://" in path:
-        raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
+    else:
+        _refuse_other(path)
     return path if path == ":memory:" else str(Path(path).absolute())
+
+
+def _refuse_other(path: str) -> None:
+    """Raise ConfigError for what would make a file that nobody meant."""
+    if path.startswith("sqlite:"):
+        raise ConfigError(f"{path!r}: sqlite:///relative.db, sqlite:////absolute.db, or just a path")
+    if _ADDRESS.fullmatch(path) or path.startswith(("http:", "https:", "rqlite:", "rqlites:", "file:")):
+        # What follows a scheme may be a password.
+        shown = path if _ADDRESS.fullmatch(path) else f"{path.partition(':')[0]}:.."
+        raise ConfigError(
+            f"{shown} is no path of a SQLite file but an address: http://host:port for a server; "
+            "a file of that name is ./name"
+        )
+    if "://" in path:
+        raise ConfigError(f"{path.partition('://')[0]}:// is no scheme that rqfast knows")
 
 
 def queue_key(path: str, queue: str | None) -> Hashable:
@@ -118,6 +135,10 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
         ...     t.publish("customer-7", {"total": 3})
     """
 
+    @overload
+    def __init__(self, path: str | os.PathLike[str], *, decode: Callable[[str], T], **options: Any) -> None: ...
+    @overload
+    def __init__(self: SqliteTransport[Any], path: str | os.PathLike[str], **options: Any) -> None: ...
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         shared, own = split(options, SQLITE_OPTIONS, "SqliteTransport")
         super().__init__(shared)
@@ -128,8 +149,14 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
         self._combiner = Combiner(engine, Watch(shared.max_poll), shared.max_batch, queue_key(name, shared.queue))
         _open.add(self._combiner)
 
+    @overload
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
+    def from_url(cls, url: str, *, decode: Callable[[str], D], **options: Any) -> SqliteTransport[D]: ...
+    @overload
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SqliteTransport[Any]: ...
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SqliteTransport[Any]:
         """The same, from a `sqlite://` URL."""
         return cls(url, **options)
 
