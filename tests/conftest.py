@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from rqfast.devserver import DevServer
 from tests.cluster import NO_SERVER, Cluster, find_rqlited
+
+# Started in the background of a script, all processes ignore Ctrl-C, and the tests of it would wait for ever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
