@@ -167,3 +167,28 @@ def test_a_cancelled_future_is_no_failure(q: Queue) -> None:
     view.flush()
     there = q.sql(f"SELECT count(*) FROM {q.table('messages')}")[0][0]
     assert there >= gone.count(False)
+
+
+def test_what_ended_a_block_is_not_hidden_by_a_failure(q: Queue, caplog: pytest.LogCaptureFixture) -> None:
+    messages = q.table("messages")
+
+    async def on_loop() -> None:
+        async with rqfast.connect_async(q.url, **q.options) as queue:
+            await queue.publish("g", 0)
+            q.execute(f"ALTER TABLE {messages} RENAME TO gone")
+            await queue.publish_soon("g", 1)
+            raise ZeroDivisionError
+
+    def block() -> None:
+        if q.colour == "async":
+            run_async(on_loop(), "a block that fails")
+        with rqfast.connect(q.url, **q.options) as queue:
+            queue.publish("g", 0)
+            q.execute(f"ALTER TABLE {messages} RENAME TO gone")
+            queue.publish_soon("g", 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        block()
+    q.execute(f"ALTER TABLE gone RENAME TO {messages}")
+    assert any(record.levelname == "ERROR" for record in caplog.records)

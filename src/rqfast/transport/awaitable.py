@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from .._core import Bundle, Call, Claim, Lease, Many, Settle, give_back
 from ..api import Item
-from ..errors import Closed, Unavailable
+from ..errors import Closed, RqfastError, Unavailable
 from ..model import Header, Seconds
 from ..pipeline.backlog import TaskBacklog
 from ..pipeline.gather import Gather
@@ -23,7 +23,7 @@ from ..pipeline.parts import failure_of, truthful
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
 from ..sql.own import for_sqlite
-from .blocking import warn_lost
+from .blocking import log, warn_lost
 from .calls import Calls, lease_list, lost_of, seqs_of
 from .claim_future import ClaimFuture
 from .operate_awaitable import AwaitableOperating
@@ -364,7 +364,13 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except RqfastError as failed:
+            # What ended the block is what its caller must see.
+            if error is None:
+                raise
+            log.error("%s", failed)
 
 
 A_co = TypeVar("A_co", bound=AwaitableTransport[Any], covariant=True)
@@ -402,4 +408,4 @@ class Opening(Generic[A_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._transport is not None:
-            await self._transport.close()
+            await self._transport.__aexit__(kind, error, trace)
