@@ -178,6 +178,20 @@ cdef class Batch:
                 return False
         return True
 
+    @property
+    def is_waited_for(self):
+        """Whether it ever had a caller; leases that are given back have none."""
+        cdef Call call
+        for call in self.calls():
+            if call.future is not None or call.many is not None:
+                return True
+        return False
+
+    def given_back(self):
+        """The leases that it gives back, and that nobody waits for."""
+        cdef Settle call
+        return [call.lease for call in self.others if call.op == OP_GIVE_BACK and call.future is None]
+
     def expire(self, double now, error):
         """Give the error to the callers whose deadline has passed; returns whether any caller is left."""
         cdef Call call

@@ -470,10 +470,13 @@ cdef class Batcher:
         cdef Fifo queue
         cdef Call call
         found = self.shared.take_all()
-        for queue in self.queues:
-            found += queue.take_all()
         for call in found:
-            self._forget(call, False)
+            self._forget(call, True)
+        for queue in self.queues:
+            rest = queue.take_all()
+            for call in rest:
+                self._forget(call, False)
+            found += rest
         found += self.claims.take_all() + self.held
         self.held = []
         self.held_groups = set()

@@ -367,6 +367,8 @@ class AsyncTransport(Protocol[T]):
     ) -> Future[Future[int]]:
         """As `Transport.publish_soon`: awaited, it waits for room and gives a future of the seq.
 
+        Await it before the next call for the group: what still stands in line for room may be overtaken.
+
         Example:
             >>> for order in orders:
             ...     await t.publish_soon(order["customer"], order)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,3 +196,57 @@ def test_what_ended_a_block_is_not_hidden_by_a_failure(q: Queue, caplog: pytest.
         block()
     q.execute(f"ALTER TABLE gone RENAME TO {messages}")
     assert any(record.levelname == "ERROR" for record in caplog.records)
+
+
+def test_waiting_in_a_callback_is_refused(q: Queue) -> None:
+    if q.colour == "async":
+        pytest.skip("async: flush does not block")
+    view = q.open()
+    told: list[BaseException] = []
+    done = threading.Event()
+
+    def callback(future: object) -> None:
+        try:
+            view.publish_soon("g", 2)
+            view.flush()
+        except rqfast.RqfastError as error:
+            told.append(error)
+        done.set()
+
+    view.publish_soon("g", 1).add_done_callback(callback)
+    assert done.wait(WAIT), "the callback"
+    assert len(told) == 1
+    view.flush()
+
+
+def test_what_stood_in_line_at_close_is_told(q: Queue) -> None:
+    if q.colour == "sync":
+        pytest.skip("sync: the caller itself waits for room")
+
+    async def work() -> None:
+        queue: Any = await rqfast.connect_async(q.url, max_in_flight=1, **q.options)
+        rooms = [queue.publish_soon("g", n) for n in range(5)]
+        with pytest.raises(rqfast.RqfastError):
+            await queue.close()
+        assert sum(room.exception() is not None for room in rooms) >= 1
+
+    run_async(work(), "a close with messages in line")
+
+
+def test_a_script_that_ends_has_sent_all(q: Queue, tmp_path: Path) -> None:
+    if q.colour == "async":
+        pytest.skip("async: the loop ends first, so it is closed or flushed by hand")
+    script = (
+        f"import rqfast; t = rqfast.connect({q.url!r}, **{q.options!r})\nfor n in range(3000): t.publish_soon('g', n)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert q.sql(f"SELECT count(*) FROM {q.table('messages')}") == [(3000,)]

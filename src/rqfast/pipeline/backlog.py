@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -40,6 +41,16 @@ class Backlog:
         self._begun += 1
         self.pending.add(future)
 
+    def forget(self, future: Pending) -> None:
+        """It was not begun after all."""
+        self.pending.discard(future)
+
+    def failed(self, error: BaseException) -> None:
+        """One could not even begin."""
+        self._begun += 1
+        self._failed += 1
+        self._first = self._first or error
+
     def ended(self, future: Pending) -> None:
         """One has arrived, or failed; its caller may have cancelled it, which is no failure."""
         self.pending.discard(future)
@@ -62,41 +73,41 @@ class Backlog:
 
 
 class ThreadBacklog(Backlog):
-    """The same for threads, which wait here."""
+    """The same for threads, which wait here.
+
+    No Condition: interrupted in its Python code by Ctrl-C, a thread would keep its lock for ever.
+    """
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
-        self._changed = threading.Condition()
+        self._sleepers: set[threading.Lock] = set()
 
     def wait_for_room(self) -> None:
         """Wait until one more may be added."""
-        if not self.has_room:
-            with self._changed:
-                while not self.has_room:
-                    self._changed.wait()
-
-    def add(self, future: Pending) -> None:
-        """One more is on its way."""
-        with self._changed:
-            super().add(future)
-
-    def ended(self, future: Pending) -> None:
-        """One has arrived, or failed."""
-        with self._changed:
-            super().ended(future)
-            self._changed.notify_all()
+        self._wait_until(lambda: self.has_room)
 
     def wait(self) -> None:
         """Wait until all that were added before this call have ended."""
-        with self._changed:
-            waited = set(self.pending)
-            while not waited.isdisjoint(self.pending):
-                self._changed.wait()
+        waited = set(self.pending)
+        self._wait_until(lambda: waited.isdisjoint(self.pending))
 
-    def raise_failed(self) -> None:
-        """See `Backlog.raise_failed`."""
-        with self._changed:
-            super().raise_failed()
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            sleeper = threading.Lock()
+            sleeper.acquire()
+            self._sleepers.add(sleeper)
+            try:
+                if not is_so():
+                    sleeper.acquire(timeout=1.0)
+            finally:
+                self._sleepers.discard(sleeper)
+
+    def ended(self, future: Pending) -> None:
+        """One has arrived, or failed."""
+        super().ended(future)
+        for sleeper in list(self._sleepers):
+            with contextlib.suppress(RuntimeError):  # another thread woke it
+                sleeper.release()
 
 
 class TaskBacklog(Backlog):
@@ -117,6 +128,7 @@ class TaskBacklog(Backlog):
         try:
             future = begin()
         except RqfastError as error:
+            self.failed(error)
             room.set_exception(error)
             return
         self.add(future)
@@ -149,4 +161,5 @@ class TaskBacklog(Backlog):
         while self._line:
             room, _ = self._line.popleft()
             if not room.done():
+                self.failed(error)
                 room.set_exception(copy(error))

@@ -73,26 +73,35 @@ class Combiner:
             for call in calls:
                 self._batcher.add(call)
 
-    def soon(self, call: Call) -> futures.Future[Any]:
-        """Take in a call that no thread waits for; it runs at once, in a thread of its own."""
-        future = self._runner.expect(call)
+    def expect(self, call: Call) -> futures.Future[Any]:
+        """The future of a call that no thread will wait for."""
+        return self._runner.expect(call)
+
+    def launch(self, call: Call) -> None:
+        """Take in such a call; it runs at once, in a thread of its own."""
         self.start((call,))
         self._runner.want()
-        return future
+
+    def check_thread(self) -> None:
+        """Refuse to wait in the thread that runs such calls."""
+        self._runner.check_thread()
 
     def _run_waiting(self) -> None:
-        try:
-            while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
-                with self._writing:
+        while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
+            with self._writing:
+                try:
                     self._run_batch()
-        except Exception as error:
-            # A fault of ours or of the user's clock: the callers must not wait for ever.
-            log.exception("a transaction failed in an unexpected way")
-            wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
-            wrapped.__cause__ = error
-            with self._door:
-                for call in self._batcher.abort():
-                    call.reject(copy(wrapped))
+                except Exception as error:
+                    self._abort(error)
+
+    def _abort(self, error: Exception) -> None:
+        """A fault of ours or of the user's clock: the callers must not wait for ever."""
+        log.exception("a transaction failed in an unexpected way")
+        wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
+        wrapped.__cause__ = error
+        with self._door:
+            for call in self._batcher.abort():
+                call.reject(copy(wrapped))
 
     def wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         """The result of calls that report to `slot`, which this thread runs itself unless another just does.
@@ -160,11 +169,13 @@ class Combiner:
             for lease in outcome.give_back:
                 self._batcher.add(give_back(lease))
             self._batcher.finish(batch)
-        if outcome.give_back:
-            self._run_batch()
-        for call in outcome.refused:
-            assert call.tied is not None
-            call.reject(call.tied.lost())
+        try:
+            if outcome.give_back:
+                self._run_batch()
+        finally:
+            for call in outcome.refused:
+                assert call.tied is not None
+                call.reject(call.tied.lost())
         if not batch.claims_only:
             wake.stir(self._queue)
 

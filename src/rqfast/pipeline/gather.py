@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from copy import copy
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle, give_back
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
@@ -22,6 +22,8 @@ from .watch import Watch
 SWEEP = 0.1
 
 log = logging.getLogger("rqfast")
+
+R = TypeVar("R")
 
 
 class Carrier(Protocol):
@@ -76,6 +78,7 @@ class Gather:
         self._sweeper: asyncio.TimerHandle | None = None
         self._tidy: int | None = None
         self._followers: set[asyncio.Task[None]] = set()
+        self._reads: set[asyncio.Task[Any]] = set()
         self._tend = tend
         self._tend_at = time.monotonic() + HOUR
         self.closed = False
@@ -176,6 +179,9 @@ class Gather:
             rows = await self._carriers[lane].send(batch)
             if rows is None:
                 batch.reject(self._unavailable("it was given up"))
+                for lease in batch.given_back():
+                    if lease.remaining():
+                        self._batcher.add(give_back(lease))
             else:
                 self._settle(batch, self._resolve(batch, rows))
         except RqfastError as error:
@@ -237,6 +243,20 @@ class Gather:
             for call in calls:
                 call.reject(call.tied.lost())
 
+    async def reading(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a plain read; closing ends it with `Closed`."""
+        task = asyncio.ensure_future(work)
+        self._reads.add(task)
+        task.add_done_callback(self._reads.discard)
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise Closed("this transport was closed while it was reading")
+        return task.result()
+
     async def _extend_first(self, call: Any, leases: list[Any]) -> None:
         """A resend let these leases run down: they get their full time before the caller gets them."""
         try:
@@ -264,8 +284,10 @@ class Gather:
             call.future = self._loop.create_future()
             call.deadline = time.monotonic() + self.timeout if until is None else until
             self.start(call)
-        outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
-        return [not isinstance(outcome, BaseException) for outcome in outcomes]
+        if calls:
+            # Waited for, not awaited: cancelled, the task leaves them on their way.
+            await asyncio.wait([call.future for call in calls])
+        return [not call.future.cancelled() and call.future.exception() is None for call in calls]
 
     # -- time-outs ----------------------------------------------------------------------------------------
 
@@ -278,7 +300,7 @@ class Gather:
             self._reject(expired, self._unavailable(f"it waited {self.timeout:g} s in line"))
         for lane, (batch, _task) in self._in_flight.items():
             carrier = self._carriers[lane]
-            over = batch.all_expired(now)
+            over = batch.is_waited_for and batch.all_expired(now)
             # A request that goes on for others may still be applied: nobody in it can be told that it was not.
             batch.expire(now, self._late(carrier.ambiguous or not over))
             if over:
@@ -312,6 +334,8 @@ class Gather:
         """Let what was begun end, for `patience` seconds at most."""
         self.closed = True
         give_up = time.monotonic() + patience
+        for read in self._reads:
+            read.cancel()
         for batch, _task in self._in_flight.values():
             batch.reject_claims(Closed("this transport was closed while a claim was in flight"))
         if self._opening is not None and not self._is_wanted():

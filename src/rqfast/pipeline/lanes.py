@@ -144,6 +144,8 @@ class Lane:
                     return []
                 if not batch.alone and batch.check(result.rows, number):
                     return result.rows
+            # It was applied: whatever happens to the read, nobody may be told that it was not.
+            self.progress.unsure = True
             rows = await self._read_again(batch, number)
         except GarbledReply as garbled:
             self.progress.unsure, self.progress.text = True, str(garbled)

@@ -10,6 +10,7 @@ from concurrent import futures
 from typing import Any
 
 from .._core import Call, Relay
+from ..errors import RqfastError
 
 log = logging.getLogger("rqfast")
 
@@ -25,6 +26,32 @@ class SoonFuture(futures.Future[Any]):
             return False
         self.relay.abandon()
         return super().cancel()
+
+
+class AtOnce:
+    """An outbox for a thread that no signal interrupts: what is put there is handed over at once."""
+
+    def append(self, relay: Relay) -> None:
+        """Hand over an outcome."""
+        complete(relay)
+
+
+def expect(call: Call, outbox: Any) -> SoonFuture:
+    """The future of a call that is about to start; its outcome goes through the outbox."""
+    future = SoonFuture()
+    future.relay = Relay(future, outbox)
+    call.future = future.relay
+    return future
+
+
+def complete(relay: Relay) -> None:
+    """Give a future its outcome, unless it was cancelled."""
+    if not relay.future.set_running_or_notify_cancel():
+        return
+    if relay.error is not None:
+        relay.future.set_exception(relay.error)
+    else:
+        relay.future.set_result(relay.value)
 
 
 class Runner:
@@ -49,10 +76,12 @@ class Runner:
 
     def expect(self, call: Call) -> SoonFuture:
         """The future of a call that is about to start."""
-        future = SoonFuture()
-        future.relay = Relay(future, self._outbox)
-        call.future = future.relay
-        return future
+        return expect(call, self._outbox)
+
+    def check_thread(self) -> None:
+        """Raise RqfastError in the thread that runs the calls: waiting there, it would wait for itself."""
+        if threading.current_thread() is self._thread:
+            raise RqfastError("a callback of publish_soon must not wait for others of them; use another thread")
 
     @property
     def has_outcomes(self) -> bool:
@@ -61,16 +90,16 @@ class Runner:
 
     def want(self) -> None:
         """There is something to do."""
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             with self._starting:
-                if self._thread is None:
+                if self._thread is None or not self._thread.is_alive():
                     self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                     self._thread.start()
         if not self._wanted.is_set():
             self._wanted.set()
 
     def stop(self) -> None:
-        """Hand over what is left and end the thread; `want` starts another."""
+        """Hand over what is left and end the thread, for good."""
         thread, self._stopping = self._thread, True
         self._wanted.set()
         if thread is not None and thread is not threading.current_thread():
@@ -86,10 +115,4 @@ class Runner:
 
     def _deliver(self) -> None:
         while self._outbox:
-            relay = self._outbox.popleft()
-            if not relay.future.set_running_or_notify_cancel():
-                continue
-            if relay.error is not None:
-                relay.future.set_exception(relay.error)
-            else:
-                relay.future.set_result(relay.value)
+            complete(self._outbox.popleft())

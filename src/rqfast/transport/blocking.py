@@ -61,7 +61,14 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         raise NotImplementedError
 
-    def _soon(self, call: Call) -> Soon:
+    def _check_thread(self) -> None:
+        """Refuse to wait in the thread that would have to end the waiting."""
+        raise NotImplementedError
+
+    def _expect(self, call: Call) -> Soon:
+        raise NotImplementedError
+
+    def _launch(self, call: Call) -> None:
         raise NotImplementedError
 
     def _end(self) -> None:
@@ -143,14 +150,24 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         """See `Transport.publish_soon`."""
         call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
         backlog = self._backlog
-        backlog.wait_for_room()
-        future = self._soon(call)
-        backlog.add(future)
-        future.add_done_callback(backlog.ended)
+        if not backlog.has_room:
+            self._check_thread()
+            backlog.wait_for_room()
+        future = self._expect(call)
+        try:
+            # Before it starts: interrupted here, nothing waits for what nobody ends.
+            future.add_done_callback(backlog.ended)
+            backlog.add(future)
+            self._launch(call)
+        except BaseException:
+            backlog.forget(future)
+            raise
         return future
 
     def flush(self) -> None:
         """See `Transport.flush`."""
+        if self._backlog.pending:
+            self._check_thread()
         self._backlog.wait()
         self._backlog.raise_failed()
 

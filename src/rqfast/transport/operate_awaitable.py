@@ -30,7 +30,7 @@ class AwaitableOperating(Generic[T]):
         return self._gather.bind().create_task(self._answer(question))
 
     async def _answer(self, question: Question[R]) -> R:
-        return question.answer(await self._ask(question))
+        return question.answer(await self._gather.reading(self._ask(question)))
 
     def stats(self) -> Future[Stats]:
         """See `Transport.stats`."""

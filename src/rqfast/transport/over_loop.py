@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import math
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from .._core import Call, Claim, Settle, Slot, give_back
 from ..errors import Closed, RqfastError, Unavailable
 from ..pipeline.backlog import Soon
 from ..pipeline.parts import failure_of, truthful
+from ..pipeline.soon import AtOnce, expect
 from ..sql.own import for_http
 from .blocking import BlockingTransport, T
 from .operating import Operating, Question, Rows
@@ -87,8 +89,15 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
         """Run a coroutine on the loop and wait for it in the calling thread."""
         running = asyncio.run_coroutine_threadsafe(work, self.loop)
+        give_up = math.inf if timeout is None else time.monotonic() + timeout
         try:
-            return running.result(timeout)
+            # Not `result(timeout)`: a TimeoutError of the work's own is not ours.
+            while not futures.wait([running], 1.0).done:
+                if not self._thread.is_alive():
+                    raise Closed("this transport was closed meanwhile")
+                if time.monotonic() > give_up:
+                    raise TimeoutError(f"rqfast's loop did not end within {timeout:g} s")
+            return running.result()
         except BaseException:
             running.cancel()
             raise
@@ -271,13 +280,16 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             slot.abandon()
             raise
 
-    def _soon(self, call: Call) -> Soon:
+    def _check_thread(self) -> None:
         self._check()
-        future: futures.Future[Any] = futures.Future()
-        call.future = future
+
+    def _expect(self, call: Call) -> Soon:
+        return expect(call, AtOnce())
+
+    def _launch(self, call: Call) -> None:
+        self._check()
         call.deadline = time.monotonic() + self._timeout
         self._post(self._inner._gather.start, call)
-        return future
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         self._check()
@@ -318,7 +330,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _ask(self, question: Question[Any]) -> list[Rows]:
         self._check()
-        rows: list[Rows] = self._thread.run(self._inner._ask(question))
+        rows: list[Rows] = self._thread.run(self._inner._gather.reading(self._inner._ask(question)))
         return rows
 
     def _return(self, slot: Slot) -> None:
@@ -351,3 +363,5 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             self._thread.run(self._close_inner(), CLOSING)
         finally:
             self._thread.stop()
+            while self._posted:
+                self._posted.popleft()[1].reject(Closed("this transport was closed before this call was sent"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import re
 import weakref
@@ -11,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from .._core import Call, Claim, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
-from ..errors import ConfigError
+from ..errors import ConfigError, RqfastError
 from ..pipeline.backlog import Soon
 from ..pipeline.combine import Combiner
 from ..pipeline.watch import Watch
@@ -21,6 +23,8 @@ from .operating import Operating, Question, Rows
 from .options import Options, default_worker, split
 
 D = TypeVar("D")
+
+log = logging.getLogger("rqfast")
 
 SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
 
@@ -53,6 +57,15 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+@atexit.register
+def _close_all() -> None:
+    for combiner in list(_open):
+        try:
+            combiner.close()
+        except RqfastError as error:
+            log.error("%s: %s", combiner.name, error)
 
 
 def sqlite_path(path: Any) -> str:
@@ -172,8 +185,14 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
     def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         return self._combiner.wait(slot, undo)
 
-    def _soon(self, call: Call) -> Soon:
-        return self._combiner.soon(call)
+    def _check_thread(self) -> None:
+        self._combiner.check_thread()
+
+    def _expect(self, call: Call) -> Soon:
+        return self._combiner.expect(call)
+
+    def _launch(self, call: Call) -> None:
+        self._combiner.launch(call)
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         return self._combiner.claim(call, acks, self._on_lost)

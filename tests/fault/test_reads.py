@@ -1,0 +1,51 @@
+"""Reads that meet a server which has gone quiet: none waits for ever, and none says what is not so."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import rqfast
+from tests.fault.calls import GROUP, _own, rows
+from tests.fault.conftest import FaultyQueue
+from tests.proxy import Exchange
+
+pytestmark = pytest.mark.cluster
+
+
+def is_read(exchange: Exchange) -> bool:
+    return exchange.path.startswith("/db/query")
+
+
+def test_closing_ends_the_reads_of_other_threads(q: FaultyQueue) -> None:
+    view = q.open(timeout=20)
+    view.publish(GROUP, 1)
+    q.proxied.down()
+    told: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            view.stats()
+        except rqfast.RqfastError as error:
+            told.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    time.sleep(0.5)
+    view.close()
+    asking.join(15)
+    assert not asking.is_alive(), "stats() waits for ever"
+    assert [type(error) for error in told] == [rqfast.Closed]
+
+
+def test_what_was_applied_is_never_said_not_to_be(q: FaultyQueue) -> None:
+    view = q.open(timeout=2)
+    view.publish("other", 1)
+    rule = q.proxy.delay(match=is_read, count=None)
+    with pytest.raises(rqfast.OutcomeUnknown):
+        view.publish(GROUP, "new", with_statements=_own("quiet"))
+    rule.release()
+    q.proxied.clear()
+    assert [event for group, event in rows(q, "group_id, event") if group == GROUP] == ['"new"']
