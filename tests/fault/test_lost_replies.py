@@ -224,8 +224,9 @@ def test_a_copy_that_was_given_up_lands_never(q: FaultyQueue) -> None:
 
 @each_call
 def test_unavailable_where_no_node_listens_and_usable_afterwards(q: FaultyQueue, call: Call) -> None:
-    view = q.open(timeout=0.6)
-    state = call.prepare(view)
+    view = q.open(timeout=1.0)
+    # By a patient one: three busy nodes may need a second for a commit.
+    state = call.prepare(q.open(timeout=30))
     before = rows(q, "seq, event, locked_by, lock_expiry, attempts, due")
     q.proxied.down()
 
@@ -240,7 +241,7 @@ def test_unavailable_where_no_node_listens_and_usable_afterwards(q: FaultyQueue,
         assert "127.0.0.1" in str(error)
         assert error.nodes
 
-    assert timed(fails) < 2.5
+    assert timed(fails) < 3.0
     q.proxied.up()
     assert rows(q, "seq, event, locked_by, lock_expiry, attempts, due") == before
     call.check(q, view, state, call.make(view, state))
