@@ -109,6 +109,7 @@ cdef class Batch:
     cdef list names_
     cdef Py_ssize_t dedup_slot
     cdef list dedup_read
+    cdef str ack_rows
     cdef bint ties
 
     def __init__(self, int lane=0):
@@ -373,7 +374,7 @@ cdef class Batch:
                 call.place = len(rows)
                 rows.append((call.lease.seq, call._token(), call.lease.group_id))
                 groups[call.lease.group_id] = None
-            text = _json(rows)
+            self.ack_rows = text = _json(rows)
             self._say(texts, ACK_VERDICT, [text, lane])
             if self.alone:
                 self._say(texts, GUARD, [lane])
@@ -453,8 +454,7 @@ cdef class Batch:
 
     def lost_read(self):
         """The parameter of the read that tells which acks of a refused bundle were lost (str)."""
-        cdef Settle call
-        return _json([(call.lease.seq, call._token(), call.lease.group_id) for call in self.acks])
+        return self.ack_rows
 
     @property
     def acks_count(self):

@@ -138,7 +138,7 @@ cdef class Batcher:
                 self.claims.append(call)
                 return 0
             call = (<Claim>call).tied
-        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        group = _group_of(call)
         pin = self.pins.get(group)
         if pin is None:
             pin = Pin.__new__(Pin)
@@ -188,7 +188,7 @@ cdef class Batcher:
             if (<Claim>call).tied is None:
                 return False
             call = (<Claim>call).tied
-        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        group = _group_of(call)
         return group in self.held_groups
 
     cdef int _hold(self, Call call) except -1:
@@ -249,11 +249,15 @@ cdef class Batcher:
 
     cdef Pin _pin_of(self, str group):
         cdef Pin pin = <Pin>self.pins[group]
+        self._refresh(pin)
+        return pin
+
+    cdef void _refresh(self, Pin pin):
+        # What a pin says of a batch holds for the one that is being filled.
         if pin.serial != self.serial:
             pin.serial = self.serial
             pin.rank = -1
             pin.closed = False
-        return pin
 
     # -- operating calls ----------------------------------------------------------------------------------
     # They go alone, when all that was made before is over; what is made after is held till then.
@@ -399,10 +403,7 @@ cdef class Batcher:
         # order of its own (acks, other settlements, publishes), so a call that would be inverted waits for the
         # next batch, and with it all later ones of its group.
         cdef int rank
-        if pin.serial != self.serial:
-            pin.serial = self.serial
-            pin.rank = -1
-            pin.closed = False
+        self._refresh(pin)
         if pin.closed:
             return False
         if isinstance(call, Publish):
@@ -532,7 +533,7 @@ cdef class Batcher:
             return 0
         if isinstance(call, Bundle):
             return self._unpin_bundle(<Bundle>call)
-        group = (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+        group = _group_of(call)
         pin = <Pin>self.pins[group]
         if shared:
             pin.shared -= 1
@@ -541,3 +542,7 @@ cdef class Batcher:
 
 def _when_made(Call call):
     return call.made
+
+
+cdef str _group_of(Call call):
+    return (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id

@@ -28,15 +28,12 @@ from ..errors import (
     Unavailable,
 )
 from ..sql import Statements, upgrade
-from .sqlite_reader import SqliteReader, read_together
+from .sqlite_reader import SqliteReader, inherited, read_together
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
 log = logging.getLogger("rqfast")
 
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
-
-# Connections of a parent process: closing one in the child would touch the parent's locks and log, so they stay.
-_inherited: list[sqlite3.Connection] = []
 
 
 class SqliteEngine:
@@ -110,7 +107,7 @@ class SqliteEngine:
         if db is None:
             return
         if self._pid != os.getpid():
-            _inherited.append(db)
+            inherited.append(db)
         else:
             db.close()
 

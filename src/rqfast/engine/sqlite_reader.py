@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # Connections of a parent process: closing one in the child would touch the parent's locks and log, so they stay.
-_inherited: list[sqlite3.Connection] = []
+inherited: list[sqlite3.Connection] = []
 
 
 def read_together(db: sqlite3.Connection, statements: Sequence[Sequence[Any]]) -> list[list[list[Any]]]:
@@ -55,5 +55,5 @@ class SqliteReader:
         if self._pid == os.getpid():
             return
         if self._db is not None:
-            _inherited.append(self._db)
+            inherited.append(self._db)
         self._db, self._lock, self._pid = None, threading.Lock(), os.getpid()

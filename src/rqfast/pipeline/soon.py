@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -11,8 +10,6 @@ from typing import Any
 
 from .._core import Call, Relay
 from ..errors import RqfastError
-
-log = logging.getLogger("rqfast")
 
 
 class SoonFuture(futures.Future[Any]):

@@ -110,8 +110,8 @@ def _refuse_other(path: str) -> None:
 
 
 def queue_key(path: str, queue: str | None) -> Hashable:
-    """What tells queues apart within a process."""
-    return ("sqlite", object() if path == ":memory:" else str(Path(path).absolute()), queue)
+    """What tells queues apart within a process; `path` is one of `sqlite_path`."""
+    return ("sqlite", object() if path == ":memory:" else path, queue)
 
 
 def make_engine(path: str, options: Options, own: dict[str, Any]) -> SqliteEngine:
