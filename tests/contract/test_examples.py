@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.contract.views import Queue, queue_name
+from tests.script import run_python
 from tests.unit.test_readme import EXAMPLES, PRINTED
-
-SECONDS = 120
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A Python of its own in that folder."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("number", range(len(PRINTED)))
@@ -34,7 +17,7 @@ def test_the_example_runs_with_this_url(default_q: Queue, tmp_path: Path, number
         pytest.skip("async: the examples say themselves which colour they are")
     default_q.execute("DROP TABLE IF EXISTS done")
     assert '"queue.db"' in EXAMPLES[number]
-    ran = run(tmp_path, "-c", EXAMPLES[number].replace('"queue.db"', repr(default_q.url)))
+    ran = run_python(tmp_path, "-c", EXAMPLES[number].replace('"queue.db"', repr(default_q.url)))
     default_q.execute("DROP TABLE IF EXISTS done")
     assert ran.returncode == 0, ran.stderr
     assert sorted(ran.stdout.splitlines()) == sorted(PRINTED[number])
@@ -47,6 +30,6 @@ def test_the_demo_runs_with_this_url(q: Queue, tmp_path: Path) -> None:
     rows.write_text("".join(f'{{"k": "g{n % 40}", "n": {n}}}\n' for n in range(600)), encoding="utf-8")
     name = queue_name()
     arguments = ["--file", str(rows), "--group-field", "k", "--workers", "3", "--url", q.url, "--queue", name]
-    ran = run(tmp_path, "-m", "rqfast.cli", "demo", *arguments)
+    ran = run_python(tmp_path, "-m", "rqfast.cli", "demo", *arguments)
     q.database.drop(name)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 
 import rqfast
 from tests.contract.views import Queue, run_async
+from tests.script import run_python
 
 WAIT = 30.0
 
@@ -239,14 +237,6 @@ def test_a_script_that_ends_has_sent_all(q: Queue, tmp_path: Path) -> None:
     script = (
         f"import rqfast; t = rqfast.connect({q.url!r}, **{q.options!r})\nfor n in range(3000): t.publish_soon('g', n)"
     )
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = run_python(tmp_path, "-c", script)
     assert ran.returncode == 0, ran.stderr
     assert q.sql(f"SELECT count(*) FROM {q.table('messages')}") == [(3000,)]

@@ -1,12 +1,11 @@
 """The README's examples run as they stand."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.script import run_python
 
 README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
@@ -24,14 +23,6 @@ def test_each_example_is_known() -> None:
 
 @pytest.mark.parametrize("number", range(len(PRINTED)), ids=["blocking", "asyncio", "bundles", "operating"])
 def test_the_example_runs(number: int, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", EXAMPLES[number]],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = run_python(tmp_path, "-c", EXAMPLES[number])
     assert ran.returncode == 0, ran.stderr
     assert sorted(ran.stdout.splitlines()) == sorted(PRINTED[number])
