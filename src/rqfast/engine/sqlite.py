@@ -131,6 +131,8 @@ class SqliteEngine:
                     raise
                 time.sleep(0.01)
         db.execute(f"PRAGMA synchronous={self._synchronous}")
+        # Statement journals and sorters stay off the disk; a killed process leaves no file of them behind.
+        db.execute("PRAGMA temp_store=MEMORY")
         return db
 
     def _open_queue(self) -> None:
