@@ -18,6 +18,11 @@ cdef enum:
 
 MAX_BLOCKS = 8
 
+cdef enum:
+    # Groups that a claim marks as claimable beyond those it may want.
+    WAKE_MORE = 256
+
+
 
 @cython.final
 cdef class Texts:
@@ -413,8 +418,10 @@ cdef class Batch:
 
     cdef int _make_claims(self, Texts texts, str lane, long long n, str name) except -1:
         cdef Block block
-        cdef Py_ssize_t place = 0
-        self._say(texts, WAKE_DUE, [])
+        cdef Py_ssize_t place = 0, wanted = 0
+        for block in self.blocks:
+            wanted += block.limit
+        self._say(texts, WAKE_DUE, [wanted + WAKE_MORE])
         for block in self.blocks:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"

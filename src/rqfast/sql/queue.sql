@@ -148,9 +148,9 @@ UPDATE {state} SET busy=busy RETURNING ({seqs_of_ids})
 {seqs_of_ids}
 
 -- name: wake_due
--- Groups whose lease, parking or delay has ended are claimable again.  Bounded: 100,000 that end together must
--- not stall one commit.
-UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
+-- Groups whose lease, parking or delay has ended are claimable again.  Bounded by ?1, as many as are claimed and some
+-- more: 100,000 that end together must not stall one commit.
+UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT ?1)
 
 -- fragment: claim_groups
 -- ?1 how many, ?2 visibility: the groups that are served, of those {x} in turn order.  Their turn is now, and they
@@ -214,11 +214,11 @@ OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.r
 -- name: tidy
 -- Groups that stand among the claimable ones but are held back leave that index, some at a time; sent after a
 -- claim that came back short.
-UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 ORDER BY g.turn,g.rowid LIMIT 2000)
+UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 ORDER BY g.turn,g.rowid LIMIT 500)
 
 -- name: tidy_high
 -- The same after a claim with min_priority ?1.
-UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 AND g.priority>=?1 ORDER BY g.priority,g.turn,g.rowid LIMIT 2000)
+UPDATE {groups} SET ready_at={ready_at} WHERE rowid IN (SELECT g.rowid FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 AND g.priority>=?1 ORDER BY g.priority,g.turn,g.rowid LIMIT 500)
 
 -- name: ack_verdict
 -- ?1 [[seq,token,group],..], ?2 lane: the positions that were lost, decided once and obeyed by all that follows.
