@@ -9,6 +9,7 @@ and reads no clock: what happens for each *request* is Python, in `rqfast.pipeli
 
 cimport cython
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL

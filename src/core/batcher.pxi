@@ -118,6 +118,11 @@ cdef class Batcher:
         """Take in a call, behind those of its group that came before."""
         self._add(call)
 
+    def add_all(self, calls):
+        """Take in calls, one after another."""
+        for call in calls:
+            self._add(call)
+
     cdef int _add(self, Call call) except -1:
         self.made += 1
         call.made = self.made
@@ -385,6 +390,8 @@ cdef class Batcher:
                     continue
             if call._gone() or (call.kind == IS_SETTLE and (<Settle>call).then is not None and (<Settle>call).then._gone()):
                 self._unpin(call)
+                if call.kind == IS_SETTLE:
+                    (<Settle>call)._part()
             elif not self._goes(batch, call, self._refreshed(pin)):
                 pin.closed = True
                 if shared:
@@ -445,7 +452,7 @@ cdef class Batcher:
         cdef Call call
         for call in batch.acks:
             self._unpin(call)
-            (<Settle>call).then = None
+            (<Settle>call)._part()
         for call in batch.others:
             self._unpin(call)
         for call in batch.pubs:

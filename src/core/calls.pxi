@@ -64,26 +64,58 @@ cdef class Slot:
 
 @cython.final
 cdef class Relay(Slot):
-    """A slot of a future that another thread completes: the outcome is put down, and the slot in the outbox."""
+    """A slot of a future that another thread completes: the outcome is put down, and the slot in the outbox.
+
+    `wake`, if there is one, is called when the outbox was empty.
+    """
 
     cdef readonly object future
     cdef object outbox
+    cdef object wake
 
-    def __init__(self, future, outbox):
+    def __init__(self, future, outbox, wake=None):
         self.future = future
         self.outbox = outbox
+        self.wake = wake
+
+    def set_result(self, value):
+        """The call took effect."""
+        self.value = value
+        self._put()
+
+    def set_exception(self, error):
+        """It did not."""
+        self.error = error
+        self._put()
+
+    cdef int _put(self) except -1:
+        was_empty = self.wake is not None and not self.outbox
+        self._done = True
+        self.outbox.append(self)
+        if was_empty:
+            self.wake()
+        return 0
+
+
+cdef class LockSlot(Slot):
+    """A slot that a thread waits for: `lock` is held until the outcome is there."""
+
+    cdef readonly object lock
+
+    def __init__(self, lock):
+        self.lock = lock
 
     def set_result(self, value):
         """The call took effect."""
         self.value = value
         self._done = True
-        self.outbox.append(self)
+        self.lock.release()
 
     def set_exception(self, error):
         """It did not."""
         self.error = error
         self._done = True
-        self.outbox.append(self)
+        self.lock.release()
 
 
 @cython.final
@@ -122,7 +154,7 @@ cdef class Pin:
 
 
 # Not followed by the garbage collector, which would look at all calls again and again while they wait: they are gone
-# when their callers are told, and make no circle of their own (`finish` parts an `ack=` from its claim).
+# when their callers are told, and make no circle of their own (a claim and its `ack=` part when it is over).
 @cython.no_gc
 cdef class Call:
     """What one caller asked for, where its outcome goes, and until when it may take.
@@ -252,6 +284,12 @@ cdef class Settle(Call):
         # What marks a parked message is no token.
         return "" if self.lease.token == "__parked__" else self.lease.token
 
+    cdef int _part(self) except -1:
+        # They hold each other until the claim is over.
+        if self.then is not None and self.then._gone():
+            self.then = None
+        return 0
+
     cdef int _lose(self) except -1:
         # `on_lost` is how lost="warn" works: it is told, and the call returns.
         if self.then is not None:
@@ -307,7 +345,12 @@ cdef class Claim(Call):
             self.acked = True
         self.tied = None
 
+    cdef int _succeed(self, object value) except -1:
+        self.tied = None
+        return Call._succeed(self, value)
+
     cdef int _fail(self, object error) except -1:
+        self.tied = None
         # `Unavailable` promises that nothing was applied, and the `ack=` of this call was: it found nothing, then.
         if self.acked and isinstance(error, Unavailable):
             return self._succeed(self.empty())

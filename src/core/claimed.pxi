@@ -1,7 +1,21 @@
 # ClaimFuture: the future of a claim, which knows whether its result was taken.
 
+cdef extern from *:
+    """
+    /* What `await` asks an iterator first: a result that comes this way need not be raised as StopIteration. */
+    static void rqfast_set_send(PyObject* type, int (*send)(PyObject*, PyObject*, PyObject**)) {
+        ((PyTypeObject*)type)->tp_as_async->am_send = (sendfunc)send;
+    }
+    """
+    ctypedef int (*Send)(PyObject*, PyObject*, PyObject**) except -1
+    int PYGEN_RETURN
+    int PYGEN_NEXT
+    void rqfast_set_send(PyObject* kind, Send send)
 
+
+# Neither it nor an `await` of it is followed by the garbage collector: see Call.
 @cython.final
+@cython.no_gc
 cdef class ClaimFuture:
     """A future of what was claimed: a message that nobody took goes back.
 
@@ -34,10 +48,13 @@ cdef class ClaimFuture:
         return found
 
     def __await__(self):
-        return _awaited(self)
+        cdef _Awaiting made = _Awaiting.__new__(_Awaiting)
+        made.future = self
+        made.waits = False
+        return made
 
     def __iter__(self):
-        return _awaited(self)
+        return self.__await__()
 
     def done(self):
         """Whether it has a result or an error, or was cancelled."""
@@ -127,51 +144,73 @@ cdef class _Told:
 
 
 @cython.final
+@cython.no_gc
 @cython.freelist(1024)
-cdef class _Awaited:
+cdef class _Awaiting:
     """One `await` of such a future."""
 
     cdef ClaimFuture future
     cdef bint waits
 
+    def __await__(self):
+        return self
+
     def __iter__(self):
         return self
 
     def __next__(self):
-        cdef ClaimFuture future = self.future
-        if not self.waits and not future.inner.done():
-            self.waits = True
-            future.awaiting += 1
-            future.inner._asyncio_future_blocking = True
-            return future.inner
-        self._ends()
-        raise StopIteration(future.result())
+        inner = self._wait()
+        if inner is None:
+            raise StopIteration(self.future.result())
+        return inner
 
     def send(self, value):
         """Go on."""
         return self.__next__()
 
     def throw(self, kind, value=None, trace=None):
-        """The task that waits was cancelled, or told something else."""
-        self._ends()
-        self.future._return()
+        """The task that waits was cancelled, or is told something else."""
+        self.close()
         if value is None:
             value = kind() if isinstance(kind, type) else kind
         raise value if trace is None else value.with_traceback(trace)
 
     def close(self):
-        """The coroutine that waits is given up."""
-        self._ends()
+        """Nobody waits here any more."""
+        self._go_on()
         self.future._return()
 
-    cdef void _ends(self):
+    cdef object _wait(self):
+        # What the task has to wait for; None: the outcome is there.
+        cdef object inner = self.future.inner
+        if self.waits or inner.done():
+            self._go_on()
+            return None
+        self.waits = True
+        self.future.awaiting += 1
+        inner._asyncio_future_blocking = True
+        return inner
+
+    cdef void _go_on(self):
         if self.waits:
             self.waits = False
             self.future.awaiting -= 1
 
+    cdef int _step(self, PyObject** result) except -1:
+        cdef object found = self._wait()
+        cdef int step = PYGEN_NEXT
+        if found is None:
+            found = self.future.result()
+            step = PYGEN_RETURN
+        Py_INCREF(found)
+        result[0] = <PyObject*>found
+        return step
 
-cdef _Awaited _awaited(ClaimFuture future):
-    cdef _Awaited made = _Awaited.__new__(_Awaited)
-    made.future = future
-    made.waits = False
-    return made
+
+cdef int _send(PyObject* awaiting, PyObject* value, PyObject** result) except -1:
+    # -1 is PYGEN_ERROR.
+    result[0] = NULL
+    return (<_Awaiting>awaiting)._step(result)
+
+
+rqfast_set_send(<PyObject*>_Awaiting, _send)

@@ -1,7 +1,8 @@
 # From what a caller passes to a Publish: checked, encoded.
 
 from cpython.unicode cimport PyUnicode_Check
-from libc.string cimport memchr
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.string cimport memchr, memcpy
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
@@ -45,7 +46,12 @@ def encode_event(event, encode=None):
     return data.decode(), len(data)
 
 
+cdef enum:
+    COPIED = 480
+
+
 cdef bytes _encoded(object event, object encode):
+    cdef bytes data
     if type(event) is bytes:
         return _checked_json(<bytes>event)
     if encode is not None:
@@ -53,7 +59,9 @@ cdef bytes _encoded(object event, object encode):
     if type(event) not in _PLAIN and hasattr(event, "model_dump_json"):
         return _encoded_by_user(event.model_dump_json(), False)
     try:
-        return _dumps(event)
+        data = _dumps(event)
+        # A copy: what orjson returns stands in a block of a kilobyte at least, and would leave holes behind.
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data)) if len(data) < COPIED else data
     except TypeError as error:
         raise TypeError(f"event: {error}; encode= makes JSON of what orjson does not know") from error
 
@@ -106,3 +114,97 @@ def make_publish(group_id, event, int priority, double delay, long long rank, he
     if dedup_id is not None:
         call.dedup_id = check_id(dedup_id, "dedup_id")
     return call
+
+
+cdef object _ZERO = 0
+
+
+cdef inline int _small(object value, int most):
+    # An int from 0 to `most`; -1: anything else, which Python code looks at.
+    cdef long found
+    cdef int overflow = 0
+    if type(value) is not int:
+        return -1
+    found = PyLong_AsLongAndOverflow(value, &overflow)
+    return <int>found if overflow == 0 and 0 <= found <= most else -1
+
+
+cpdef Publish plain_publish(group_id, event, priority, delay, rank, headers, dedup_id, encode):
+    """Make a `Publish` of arguments as a caller gave them; None: they are not plain, and have to be looked at."""
+    cdef Publish call
+    cdef int level = 0 if priority is _ZERO else _small(priority, 4)
+    if (level < 0 or type(group_id) is not str or delay is not _ZERO or rank is not _ZERO or headers is not None
+            or dedup_id is not None):
+        return None
+    check_id(group_id, "group_id")
+    call = _plain_publish(<str>group_id, _encoded(event, encode))
+    call.priority = level
+    return call
+
+
+@cython.final
+cdef class Load:
+    """Items of a `publish_many` become calls here, until there are enough for a request.
+
+    Args:
+        make: from an item that is not plain, and its position, to a call; says what is wrong with a bad one.
+        encode: the option of that name.
+        most, most_size: when it is full: so many calls, or so many bytes.
+    """
+
+    cdef object make
+    cdef object encode
+    cdef Py_ssize_t most
+    cdef Py_ssize_t most_size
+    cdef Py_ssize_t count
+    cdef Py_ssize_t size
+    cdef list calls
+
+    def __init__(self, make, encode, Py_ssize_t most, Py_ssize_t most_size):
+        self.make = make
+        self.encode = encode
+        self.most = most
+        self.most_size = most_size
+        self.calls = []
+
+    def fill(self, items):
+        """Take items from an iterator; returns whether it is full, and there may be more."""
+        for item in items:
+            if self._put(item):
+                return True
+        return False
+
+    def put(self, item):
+        """Take one item; returns whether it is full."""
+        return self._put(item)
+
+    def take(self):
+        """The calls; it is empty then."""
+        calls, self.calls, self.size = self.calls, [], 0
+        return calls
+
+    cdef bint _put(self, object item) except -1:
+        cdef Publish call = None
+        if type(item) is tuple and len(<tuple>item) == 2:
+            try:
+                call = plain_publish((<tuple>item)[0], (<tuple>item)[1], _ZERO, _ZERO, _ZERO, None, None, self.encode)
+            except (TypeError, InvalidMessage):
+                call = None
+        if call is None:
+            call = self.make(item, self.count)
+        self.count += 1
+        self.calls.append(call)
+        self.size += call.size
+        return len(self.calls) >= self.most or self.size >= self.most_size
+
+
+def as_parts(future, list calls not None, double deadline):
+    """Have the outcomes of these calls come together, as a list, in `future`."""
+    cdef Many many = Many(future, len(calls))
+    cdef Call call
+    cdef Py_ssize_t position = 0
+    for call in calls:
+        call.many = many
+        call.pos = position
+        call.deadline = deadline
+        position += 1

@@ -1,11 +1,11 @@
 # Intake: the way in for the calls of an async transport, and a short way for plain ones.
 
+from cpython.object cimport PyObject_Call
 from libc.math cimport INFINITY
 
 cdef extern from "Python.h":
     PyObject* PyThreadState_GetDict()
 
-cdef object _ZERO = 0
 # Forks of this process and its parents: in a child nothing runs on, whatever its memory says.
 cdef long long _forks = 0
 
@@ -16,16 +16,6 @@ def forked():
     _forks += 1
 
 
-cdef inline int _small(object value, int most):
-    # An int from 0 to `most`; -1: anything else, which Python code looks at.
-    cdef long found
-    cdef int overflow = 0
-    if type(value) is not int:
-        return -1
-    found = PyLong_AsLongAndOverflow(value, &overflow)
-    return <int>found if overflow == 0 and 0 <= found <= most else -1
-
-
 @cython.final
 cdef class Intake:
     """Takes in calls, and has a batch filled at the end of the loop's turn.
@@ -34,7 +24,7 @@ cdef class Intake:
     it, the answer is None, and the long way finds out what it is.
 
     Args:
-        enter: checks that the caller may use the transport, and returns what makes a future.
+        enter: checks that the caller may use the transport, and returns what makes a future, and its keywords.
         wake: has `rested` called, and a batch filled, when the loop's turn ends.
         running: under which key a thread's state holds what it runs.  It is compared with what was there when
             `enter` was asked last, and nothing more: a loop that stops, or another one, puts something else there.
@@ -49,6 +39,7 @@ cdef class Intake:
     cdef object entered
     cdef long long forks
     cdef object make_future
+    cdef dict keywords
     cdef bint due
     cdef public object encode
     cdef public object on_lost
@@ -69,6 +60,11 @@ cdef class Intake:
         """Take in a call; it leaves at the end of this turn of the loop at the latest, if a lane is free."""
         self._start(call)
 
+    def start_all(self, calls):
+        """Take in calls, one after another."""
+        for call in calls:
+            self._start(call)
+
     def rested(self):
         """The turn has ended: the next call wakes again."""
         self.due = False
@@ -84,21 +80,16 @@ cdef class Intake:
         cdef PyObject* state = PyThreadState_GetDict()
         cdef PyObject* found = NULL if state == NULL else PyDict_GetItemWithError(<object>state, self.running)
         if found == NULL or self.entered is None or found != <PyObject*>self.entered or self.forks != _forks:
-            self.make_future = self.enter()
+            self.make_future, self.keywords = self.enter()
             self.entered = None if found == NULL else <object>found
             self.forks = _forks
-        return self.make_future()
+        return PyObject_Call(self.make_future, (), self.keywords)
 
     def publish(self, group_id, event, priority, delay, rank, headers, dedup_id):
         """Publish a message; returns the future of its seq."""
-        cdef Publish call
-        cdef int level = 0 if priority is _ZERO else _small(priority, 4)
-        if (level < 0 or type(group_id) is not str or delay is not _ZERO or rank is not _ZERO or headers is not None
-                or dedup_id is not None):
+        cdef Publish call = plain_publish(group_id, event, priority, delay, rank, headers, dedup_id, self.encode)
+        if call is None:
             return None
-        check_id(group_id, "group_id")
-        call = _plain_publish(<str>group_id, _encoded(event, self.encode))
-        call.priority = level
         future = self._future()
         call.future = future
         self._start(call)

@@ -3,9 +3,7 @@
 # The text is a parameter of a request that is JSON itself.  Written at once as it stands in there, nothing is escaped
 # by one pass over the row and then by another over all rows.
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from libc.string cimport memcpy
 
 cdef enum:
     FIRST_ROOM = 1 << 12

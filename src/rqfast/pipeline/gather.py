@@ -109,8 +109,12 @@ class Gather:
         self._closed = True
         self._intake.shut()
 
-    def _enter(self) -> Callable[[], asyncio.Future[Any]]:
-        return self.bind().create_future
+    def _enter(self) -> tuple[Callable[..., asyncio.Future[Any]], dict[str, Any]]:
+        loop = self.bind()
+        if getattr(type(loop), "create_future", None) is asyncio.BaseEventLoop.create_future:
+            # Which does just this, in Python.
+            return asyncio.Future, {"loop": loop}
+        return loop.create_future, {}
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The loop of this transport: that of its first use."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Many, Settle, give_back
+from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Settle, as_parts, give_back
 from ..api import Item
 from ..errors import Closed, RqfastError, Unavailable
 from ..model import Header, Seconds
@@ -71,20 +71,17 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._gather.start(call if bundle is None else bundle)
         return future
 
-    def _begin(self, calls: Sequence[Call], bundle: Bundle | None = None) -> Future[list[Any]]:
+    def _begin(self, calls: list[Any], bundle: Bundle | None = None) -> Future[list[Any]]:
         """Start calls whose outcomes come together, as a list; or the bundle that they are."""
         future: Future[list[Any]] = self._gather.bind().create_future()
         if not calls:
             future.set_result([])
             return future
-        many = Many(future, len(calls))
         deadline = time.monotonic() + self._gather.timeout
-        for position, call in enumerate(calls):
-            call.part_of(many, position)
-            call.deadline = deadline
-            if bundle is None:
-                self._gather.start(call)
-        if bundle is not None:
+        as_parts(future, calls, deadline)
+        if bundle is None:
+            self._intake.start_all(calls)
+        else:
             bundle.until(deadline)
             self._gather.start(bundle)
         return future
@@ -161,10 +158,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         if atomic:
             begun = None if isinstance(iterable, AsyncIterable) else self._begin_atomic(iterable)
             return loop.create_task(self._atomic(iterable, begun))
-        options = self._options
-        stream: Batches = Stream(
-            self._calls.item, self._begin, Future.cancel, max_batch=options.max_batch, window=options.window
-        )
+        stream: Batches = Stream(self._calls.load(), self._begin, Future.cancel, window=self._options.window)
         if isinstance(iterable, AsyncIterable):
             task = loop.create_task(self._stream_async(stream, iterable))
         else:
