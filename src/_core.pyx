@@ -8,6 +8,12 @@ and reads no clock: what happens for each *request* is Python, in `rqfast.pipeli
 """
 
 cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+cdef extern from "Python.h":
+    PyObject* PyDict_GetItemWithError(object mapping, object key) except? NULL
+    long PyLong_AsLongAndOverflow(object value, int* overflow) except? -1
 
 import re
 from copy import copy as copy_error
@@ -25,7 +31,10 @@ include "core/lease.pxi"
 include "core/calls.pxi"
 include "core/bundle.pxi"
 include "core/events.pxi"
+include "core/rows.pxi"
 include "core/operate.pxi"
 include "core/batch.pxi"
 include "core/batcher.pxi"
+include "core/claimed.pxi"
+include "core/intake.pxi"
 include "core/reply.pxi"

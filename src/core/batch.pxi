@@ -111,7 +111,7 @@ cdef class Batch:
     cdef list names_
     cdef Py_ssize_t dedup_slot
     cdef list dedup_read
-    cdef str ack_rows
+    cdef object ack_rows
     cdef bint ties
 
     def __init__(self, int lane=0):
@@ -173,6 +173,12 @@ cdef class Batch:
                 if not call._gone():
                     call._fail(_copy(error))
 
+    def stamp(self, double deadline):
+        """Give the calls a deadline that have none yet."""
+        cdef Call call
+        for call in self.calls():
+            call._stamp(deadline)
+
     def all_expired(self, double now):
         """Whether no caller is left whose deadline is still to come."""
         cdef Call call
@@ -220,11 +226,12 @@ cdef class Batch:
         self.size += call._size()
         return 0
 
-    cdef int add_publish(self, Publish call) except -1:
+    cdef int add_publish(self, Publish call, bint seen=False) except -1:
+        # `seen`: one of its group is in already.
         self.pubs.append(call)
         if call.dedup_id is not None:
             self.dedup_ids.add(call.dedup_id)
-        if call.group not in self.pub_groups:
+        if not seen and call.group not in self.pub_groups:
             self.pub_groups[call.group] = call.priority
         if call._full():
             self.full = True
@@ -361,14 +368,10 @@ cdef class Batch:
         cdef Settle call
         cdef dict groups = {}
         cdef list rows
-        cdef str text
         if self.acks:
-            rows = []
             for call in self.acks:
-                call.place = len(rows)
-                rows.append((call.lease.seq, call._token(), call.lease.group_id))
                 groups[call.lease.group_id] = None
-            self.ack_rows = text = _json(rows)
+            self.ack_rows = text = self._ack_rows(texts.as_json)
             self._say(texts, ACK_VERDICT, [text, lane])
             if self.alone:
                 self._say(texts, GUARD, [lane])
@@ -397,8 +400,7 @@ cdef class Batch:
         cdef str groups = _json(list(self.pub_groups.items()))
         cdef str rows
         if not self.full:
-            rows = _json([(call.group, call.text) for call in self.pubs])
-            self._say(texts, PUBLISH_PLAIN, [rows, lane])
+            self._say(texts, PUBLISH_PLAIN, [self._plain_rows(texts.as_json), lane])
             self._say(texts, PUBLISH_GROUPS, [groups])
             return 0
         rows = _json([(call.group, call.text, call.rank, call.delay, call.headers, call.dedup_id,
@@ -415,6 +417,35 @@ cdef class Batch:
             self.dedup_read = [texts.texts[DEDUP_SEQS_AGAIN], rows]
             self._say(texts, DEDUP_SEQS, [rows])
         return 0
+
+    cdef object _plain_rows(self, bint inside):
+        # [[group,event],..]
+        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef Publish call
+        for call in self.pubs:
+            rows.open_row()
+            rows.add_str(call.group)
+            rows.next_value()
+            rows.add_string(PyBytes_AS_STRING(call.data), PyBytes_GET_SIZE(call.data))
+            rows.close_row()
+        return rows.end()
+
+    cdef object _ack_rows(self, bint inside):
+        # [[seq,token,group],..]
+        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef Settle call
+        cdef Py_ssize_t place = 0
+        for call in self.acks:
+            call.place = place
+            place += 1
+            rows.open_row()
+            rows.add_int(call.lease.seq)
+            rows.next_value()
+            rows.add_str(call._token())
+            rows.next_value()
+            rows.add_str(call.lease.group_id)
+            rows.close_row()
+        return rows.end()
 
     cdef int _make_claims(self, Texts texts, str lane, long long n, str name) except -1:
         cdef Block block
@@ -443,7 +474,7 @@ cdef class Batch:
         self.dedup_slot = -1
 
     def lost_read(self):
-        """The parameter of the read that tells which acks of a refused bundle were lost (str)."""
+        """The parameter of the read that tells which acks of a refused bundle were lost."""
         return self.ack_rows
 
     @property

@@ -9,18 +9,6 @@ cdef enum:
 
 
 @cython.final
-cdef class Pin:
-    """A group with calls waiting or in flight: all of them go through one lane, so that their order holds."""
-
-    cdef int lane
-    cdef Py_ssize_t count
-    cdef Py_ssize_t shared
-    cdef long long serial
-    cdef int rank
-    cdef bint closed
-
-
-@cython.final
 cdef class Fifo:
     """A queue of calls that is read from its front and may keep some of what it has passed."""
 
@@ -99,6 +87,15 @@ cdef class Batcher:
         self.held = []
         self.held_groups = set()
 
+    cdef bint _has_waiting(self):
+        cdef Fifo queue
+        if self.claims.size() or self.shared.size() or self.held:
+            return True
+        for queue in self.queues:
+            if queue.size():
+                return True
+        return False
+
     def waiting(self):
         """How many calls wait here."""
         cdef Fifo queue
@@ -119,32 +116,35 @@ cdef class Batcher:
 
     def add(self, Call call not None):
         """Take in a call, behind those of its group that came before."""
+        self._add(call)
+
+    def add_all(self, calls):
+        """Take in calls, one after another."""
+        for call in calls:
+            self._add(call)
+
+    cdef int _add(self, Call call) except -1:
         self.made += 1
         call.made = self.made
-        if self.barrier or isinstance(call, Operate):
+        if self.barrier or call.kind == IS_OPERATE:
             self.barrier = True
             self.held.append(call)
-        elif (self.held and self._is_held(call)) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+        elif (self.held and self._is_held(call)) or (call.kind == IS_BUNDLE and not self._is_ready(<Bundle>call)):
             self._hold(call)
         else:
             self._enter(call)
+        return 0
 
     cdef int _enter(self, Call call) except -1:
         cdef Pin pin
-        if isinstance(call, Bundle):
+        if call.kind == IS_BUNDLE:
             return self._enter_bundle(<Bundle>call)
-        if isinstance(call, Claim):
+        if call.kind == IS_CLAIM:
             if (<Claim>call).tied is None:
                 self.claims.append(call)
                 return 0
             call = (<Claim>call).tied
-        group = _group_of(call)
-        pin = self.pins.get(group)
-        if pin is None:
-            pin = Pin.__new__(Pin)
-            pin.lane = NO_LANE if isinstance(call, Publish) else 0
-            self.pins[group] = pin
-        pin.count += 1
+        pin = self._pin(call, NO_LANE if call.kind == IS_PUBLISH else 0)
         if pin.lane == NO_LANE or pin.shared > 0:
             pin.shared += 1
             self.shared.append(call)
@@ -158,20 +158,30 @@ cdef class Batcher:
 
     cdef int _enter_bundle(self, Bundle bundle) except -1:
         for ack in bundle.acks:
-            self._pin((<Settle>ack).lease.group_id)
+            self._pin(<Call>ack, 0).lane = 0
         for publish in bundle.publishes:
-            self._pin((<Publish>publish).group)
+            self._pin(<Call>publish, 0).lane = 0
         (<Fifo>self.queues[0]).append(bundle)
         return 0
 
-    cdef int _pin(self, str group) except -1:
-        cdef Pin pin = self.pins.get(group)
-        if pin is None:
+    cdef Pin _pin(self, Call call, int lane):
+        # The pin of its group; a new one goes to `lane`.
+        cdef str group = _group_of(call)
+        cdef PyObject* found = PyDict_GetItemWithError(self.pins, group)
+        cdef Pin pin
+        if found != NULL:
+            pin = <Pin>found
+        else:
             pin = Pin.__new__(Pin)
+            pin.group = group
+            pin.lane = lane
+            pin.count = 0
+            pin.shared = 0
+            pin.serial = 0
             self.pins[group] = pin
-        pin.lane = 0
         pin.count += 1
-        return 0
+        call.pin = pin
+        return pin
 
     cdef bint _is_ready(self, Bundle bundle) except -1:
         cdef Pin pin
@@ -182,9 +192,9 @@ cdef class Batcher:
         return True
 
     cdef bint _is_held(self, Call call) except -1:
-        if isinstance(call, Bundle):
+        if call.kind == IS_BUNDLE:
             return not self.held_groups.isdisjoint((<Bundle>call).groups)
-        if isinstance(call, Claim):
+        if call.kind == IS_CLAIM:
             if (<Claim>call).tied is None:
                 return False
             call = (<Claim>call).tied
@@ -193,7 +203,7 @@ cdef class Batcher:
 
     cdef int _hold(self, Call call) except -1:
         self.held.append(call)
-        if isinstance(call, Bundle):
+        if call.kind == IS_BUNDLE:
             self.held_groups |= (<Bundle>call).groups
         return 0
 
@@ -207,10 +217,10 @@ cdef class Batcher:
         self.held_groups = set()
         self.barrier = False
         for call in held:
-            if self.barrier or isinstance(call, Operate):
+            if self.barrier or call.kind == IS_OPERATE:
                 self.barrier = True
                 self.held.append(call)
-            elif self._is_held(call) or (isinstance(call, Bundle) and not self._is_ready(<Bundle>call)):
+            elif self._is_held(call) or (call.kind == IS_BUNDLE and not self._is_ready(<Bundle>call)):
                 self._hold(call)
             else:
                 self._enter(call)
@@ -218,9 +228,9 @@ cdef class Batcher:
 
     cdef int _unpin_bundle(self, Bundle bundle) except -1:
         for ack in bundle.acks:
-            self._unpin((<Settle>ack).lease.group_id, None)
+            self._unpin(<Call>ack)
         for publish in bundle.publishes:
-            self._unpin((<Publish>publish).group, None)
+            self._unpin(<Call>publish)
         return 0
 
     cdef bint _fill_bundle(self, Batch batch, Bundle bundle) except -1:
@@ -230,41 +240,39 @@ cdef class Batcher:
         cdef Pin pin
         goes = True
         for ack in bundle.acks:
-            pin = self._pin_of(ack.lease.group_id)
+            pin = self._refreshed(ack.pin)
             goes = goes and not pin.closed and pin.rank <= RANK_ACK and ack.lease.seq not in batch.settled
         for publish in bundle.publishes:
-            pin = self._pin_of(publish.group)
+            pin = self._refreshed(publish.pin)
             goes = goes and not pin.closed and batch.takes_publish(publish)
             goes = goes and (publish.dedup_id is None or publish.dedup_id not in self.dedup_ids)
         if goes:
             batch.add_bundle(bundle)
             self.dedup_ids |= batch.dedup_ids
-        for group in bundle.groups:
-            pin = self._pin_of(group)
-            pin.closed = pin.closed or not goes
-            pin.rank = RANK_ACK
+        for ack in bundle.acks:
+            self._went(ack.pin, RANK_ACK, goes)
         for publish in bundle.publishes:
-            self._pin_of(publish.group).rank = RANK_PUBLISH
+            self._went(publish.pin, RANK_PUBLISH, goes)
         return goes
 
-    cdef Pin _pin_of(self, str group):
-        cdef Pin pin = <Pin>self.pins[group]
-        self._refresh(pin)
-        return pin
+    cdef void _went(self, Pin pin, int rank, bint goes):
+        pin.closed = pin.closed or not goes
+        pin.rank = rank
 
-    cdef void _refresh(self, Pin pin):
+    cdef inline Pin _refreshed(self, Pin pin):
         # What a pin says of a batch holds for the one that is being filled.
         if pin.serial != self.serial:
             pin.serial = self.serial
             pin.rank = -1
             pin.closed = False
+        return pin
 
     # -- operating calls ----------------------------------------------------------------------------------
     # They go alone, when all that was made before is over; what is made after is held till then.
 
     cdef bint _operates_next(self):
         # Nothing waits, but for what is held behind an operating call, and nothing is in flight.
-        return (self.barrier and not self.operating and isinstance(self.held[0], Operate)
+        return (self.barrier and not self.operating and (<Call>self.held[0]).kind == IS_OPERATE
                 and not self.pins and not self.claims.size() and not any(self.taken))
 
     cdef Batch _take_operate(self):
@@ -351,14 +359,13 @@ cdef class Batcher:
 
     cdef bint _fill(self, Batch batch, Fifo queue, bint shared) except -1:
         # Returns whether the queue was read to its end.
-        cdef Py_ssize_t at = queue.head, end = len(queue.items), size
-        cdef list kept = []
+        cdef list items = queue.items, kept = []
+        cdef Py_ssize_t at = queue.head, end = len(items), size
         cdef Call call
         cdef Pin pin
-        cdef str group
         while at < end:
-            call = <Call>queue.items[at]
-            if isinstance(call, Bundle):
+            call = <Call>items[at]
+            if call.kind == IS_BUNDLE:
                 if call._gone():
                     self._unpin_bundle(<Bundle>call)
                 elif batch.rows and ((<Bundle>call).alone or self._has_no_room(batch, <Bundle>call)):
@@ -369,15 +376,10 @@ cdef class Batcher:
                 if batch.alone:
                     break
                 continue
-            if isinstance(call, Publish):
-                group = (<Publish>call).group
-                size = (<Publish>call).size
-            else:
-                group = (<Settle>call).lease.group_id
-                size = (<Settle>call)._size()
+            size = (<Publish>call).size if call.kind == IS_PUBLISH else (<Settle>call)._size()
             if self._is_full(batch, size):
                 break
-            pin = <Pin>self.pins[group]
+            pin = call.pin
             at += 1
             if shared:
                 pin.shared -= 1
@@ -386,9 +388,11 @@ cdef class Batcher:
                 elif pin.lane != batch.lane:
                     (<Fifo>self.queues[pin.lane]).append(call)
                     continue
-            if call._gone() or (isinstance(call, Settle) and (<Settle>call).then is not None and (<Settle>call).then._gone()):
-                self._unpin(group, pin)
-            elif not self._goes(batch, call, pin):
+            if call._gone() or (call.kind == IS_SETTLE and (<Settle>call).then is not None and (<Settle>call).then._gone()):
+                self._unpin(call)
+                if call.kind == IS_SETTLE:
+                    (<Settle>call)._part()
+            elif not self._goes(batch, call, self._refreshed(pin)):
                 pin.closed = True
                 if shared:
                     # Behind its group's other calls, which are in the lane's own queue from now on.
@@ -402,22 +406,22 @@ cdef class Batcher:
         # One by one the calls of a group take effect in the order in which they were made; a batch has a fixed
         # order of its own (acks, other settlements, publishes), so a call that would be inverted waits for the
         # next batch, and with it all later ones of its group.
-        cdef int rank
-        self._refresh(pin)
+        cdef Publish publish
         if pin.closed:
             return False
-        if isinstance(call, Publish):
-            # Nor does a dedup id go twice at once, in this batch or in another lane's: the first one wins.
-            if (<Publish>call).dedup_id is not None and (<Publish>call).dedup_id in self.dedup_ids:
-                return False
-            if not batch.takes_publish(<Publish>call):
-                return False
-            batch.add_publish(<Publish>call)
-            if (<Publish>call).dedup_id is not None:
-                self.dedup_ids.add((<Publish>call).dedup_id)
-            pin.rank = RANK_PUBLISH
-            return True
-        return self._goes_settle(batch, <Settle>call, pin)
+        if call.kind == IS_SETTLE:
+            return self._goes_settle(batch, <Settle>call, pin)
+        publish = <Publish>call
+        # Nor does a dedup id go twice at once, in this batch or in another lane's: the first one wins.
+        if publish.dedup_id is not None and publish.dedup_id in self.dedup_ids:
+            return False
+        if not batch.takes_publish(publish):
+            return False
+        batch.add_publish(publish, pin.rank == RANK_PUBLISH)
+        if publish.dedup_id is not None:
+            self.dedup_ids.add(publish.dedup_id)
+        pin.rank = RANK_PUBLISH
+        return True
 
     cdef bint _goes_settle(self, Batch batch, Settle call, Pin pin) except -1:
         cdef int rank = RANK_ACK if call.op == OP_ACK else RANK_OTHER
@@ -447,23 +451,24 @@ cdef class Batcher:
         """The batch is over, however it ended: its groups may move to other lanes."""
         cdef Call call
         for call in batch.acks:
-            self._unpin((<Settle>call).lease.group_id, None)
+            self._unpin(call)
+            (<Settle>call)._part()
         for call in batch.others:
-            self._unpin((<Settle>call).lease.group_id, None)
+            self._unpin(call)
         for call in batch.pubs:
-            self._unpin((<Publish>call).group, None)
-        self.dedup_ids -= batch.dedup_ids
+            self._unpin(call)
+        if batch.dedup_ids:
+            self.dedup_ids -= batch.dedup_ids
         if self.taken[batch.lane] is batch:
             self.taken[batch.lane] = None
             if batch.operate is not None:
                 self._operated(batch.operate, batch.operate.goes_on and not batch.operate._gone())
 
-    cdef int _unpin(self, str group, Pin pin) except -1:
-        if pin is None:
-            pin = <Pin>self.pins[group]
+    cdef int _unpin(self, Call call) except -1:
+        cdef Pin pin = call.pin
         pin.count -= 1
         if pin.count == 0:
-            del self.pins[group]
+            del self.pins[pin.group]
         return 0
 
     def drain(self):
@@ -493,9 +498,19 @@ cdef class Batcher:
                 self.finish(batch)
         return found
 
-    def expire(self, double now):
-        """Remove and return the calls whose deadline passed while they waited: they were never sent."""
+    def expire(self, double now, double fresh=0.0):
+        """Remove and return the calls whose deadline passed while they waited: they were never sent.
+
+        Those that have none yet get `fresh`.
+        """
         cdef Fifo queue
+        cdef Call call
+        if fresh:
+            for queue in (self.shared, self.claims, *self.queues):
+                for call in queue.items[queue.head:]:
+                    call._stamp(fresh)
+            for call in self.held:
+                call._stamp(fresh)
         found = self._expired(self.shared, now, True) + self._expired(self.claims, now, False)
         for queue in self.queues:
             found += self._expired(queue, now, False)
@@ -528,16 +543,13 @@ cdef class Batcher:
         return found
 
     cdef int _forget(self, Call call, bint shared) except -1:
-        cdef Pin pin
-        if isinstance(call, Claim):
+        if call.kind == IS_CLAIM:
             return 0
-        if isinstance(call, Bundle):
+        if call.kind == IS_BUNDLE:
             return self._unpin_bundle(<Bundle>call)
-        group = _group_of(call)
-        pin = <Pin>self.pins[group]
         if shared:
-            pin.shared -= 1
-        return self._unpin(group, pin)
+            call.pin.shared -= 1
+        return self._unpin(call)
 
 
 def _when_made(Call call):
@@ -545,4 +557,4 @@ def _when_made(Call call):
 
 
 cdef str _group_of(Call call):
-    return (<Publish>call).group if isinstance(call, Publish) else (<Settle>call).lease.group_id
+    return (<Publish>call).group if call.kind == IS_PUBLISH else (<Settle>call).lease.group_id

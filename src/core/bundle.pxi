@@ -16,6 +16,9 @@ cdef class Bundle(Call):
     cdef readonly Py_ssize_t size
     cdef set groups
 
+    def __cinit__(self):
+        self.kind = IS_BUNDLE
+
     def __init__(self, list acks not None, list publishes not None, list statements not None):
         cdef Settle ack
         cdef Publish publish

@@ -9,6 +9,14 @@ cdef enum:
     OP_DEAD = 5
     OP_GIVE_BACK = 6
 
+# What a call is; told by a number, since the question comes up several times for each call.
+cdef enum:
+    IS_PUBLISH
+    IS_SETTLE
+    IS_CLAIM
+    IS_BUNDLE
+    IS_OPERATE
+
 ACK, NACK, PARK, DEFER, EXTEND, DEAD, GIVE_BACK = range(7)
 cdef tuple _DOING = ("ack", "nack", "nack", "defer", "extend", "dead-letter", "give back")
 
@@ -56,26 +64,58 @@ cdef class Slot:
 
 @cython.final
 cdef class Relay(Slot):
-    """A slot of a future that another thread completes: the outcome is put down, and the slot in the outbox."""
+    """A slot of a future that another thread completes: the outcome is put down, and the slot in the outbox.
+
+    `wake`, if there is one, is called when the outbox was empty.
+    """
 
     cdef readonly object future
     cdef object outbox
+    cdef object wake
 
-    def __init__(self, future, outbox):
+    def __init__(self, future, outbox, wake=None):
         self.future = future
         self.outbox = outbox
+        self.wake = wake
+
+    def set_result(self, value):
+        """The call took effect."""
+        self.value = value
+        self._put()
+
+    def set_exception(self, error):
+        """It did not."""
+        self.error = error
+        self._put()
+
+    cdef int _put(self) except -1:
+        was_empty = self.wake is not None and not self.outbox
+        self._done = True
+        self.outbox.append(self)
+        if was_empty:
+            self.wake()
+        return 0
+
+
+cdef class LockSlot(Slot):
+    """A slot that a thread waits for: `lock` is held until the outcome is there."""
+
+    cdef readonly object lock
+
+    def __init__(self, lock):
+        self.lock = lock
 
     def set_result(self, value):
         """The call took effect."""
         self.value = value
         self._done = True
-        self.outbox.append(self)
+        self.lock.release()
 
     def set_exception(self, error):
         """It did not."""
         self.error = error
         self._done = True
-        self.outbox.append(self)
+        self.lock.release()
 
 
 @cython.final
@@ -99,14 +139,34 @@ cdef class Many:
         return 0
 
 
+@cython.final
+@cython.freelist(2048)
+cdef class Pin:
+    """A group with calls waiting or in flight: all of them go through one lane, so that their order holds."""
+
+    cdef str group
+    cdef int lane
+    cdef Py_ssize_t count
+    cdef Py_ssize_t shared
+    cdef long long serial
+    cdef int rank
+    cdef bint closed
+
+
+# Not followed by the garbage collector, which would look at all calls again and again while they wait: they are gone
+# when their callers are told, and make no circle of their own (a claim and its `ack=` part when it is over).
+@cython.no_gc
 cdef class Call:
     """What one caller asked for, where its outcome goes, and until when it may take.
 
     `future` None: nobody waits (a lease given back).  Part of a `Many`: its place there gets the value or error.
+    `deadline` 0.0: its time-out is counted from the next look at the clock.
     """
 
     cdef public object future
     cdef public double deadline
+    cdef int kind
+    cdef Pin pin
     cdef Many many
     cdef Py_ssize_t pos
     cdef bint told
@@ -130,6 +190,11 @@ cdef class Call:
     def gone(self):
         """Whether the caller waits no more: cancelled, or told before."""
         return self._gone()
+
+    cdef void _stamp(self, double deadline):
+        # Give it a deadline, unless it has one.
+        if self.deadline == 0:
+            self.deadline = deadline
 
     cdef bint _gone(self) except -1:
         if self.many is not None:
@@ -156,11 +221,12 @@ cdef class Call:
 
 
 @cython.final
+@cython.no_gc
 cdef class Publish(Call):
     """A message on its way in; checked before it is made."""
 
     cdef readonly str group
-    cdef readonly str text
+    cdef bytes data
     cdef readonly int priority
     cdef readonly double delay
     cdef readonly long long rank
@@ -169,11 +235,20 @@ cdef class Publish(Call):
     cdef readonly Py_ssize_t size
     cdef Settle tied
 
+    def __cinit__(self):
+        self.kind = IS_PUBLISH
+
+    @property
+    def text(self):
+        """The event as it is stored: JSON text."""
+        return self.data.decode()
+
     cdef bint _full(self):
         return self.tied is not None or self.delay != 0 or self.rank != 0 or self.headers is not None or self.dedup_id is not None
 
 
 @cython.final
+@cython.no_gc
 cdef class Settle(Call):
     """A settlement of one lease: an operation of this module and its argument (seconds, or a reason)."""
 
@@ -183,6 +258,9 @@ cdef class Settle(Call):
     cdef public Claim then
     cdef public object on_lost
     cdef Py_ssize_t place
+
+    def __cinit__(self):
+        self.kind = IS_SETTLE
 
     def __init__(self, Lease lease not None, int op, argument=0.0):
         self.lease = lease
@@ -206,6 +284,12 @@ cdef class Settle(Call):
         # What marks a parked message is no token.
         return "" if self.lease.token == "__parked__" else self.lease.token
 
+    cdef int _part(self) except -1:
+        # They hold each other until the claim is over.
+        if self.then is not None and self.then._gone():
+            self.then = None
+        return 0
+
     cdef int _lose(self) except -1:
         # `on_lost` is how lost="warn" works: it is told, and the call returns.
         if self.then is not None:
@@ -222,6 +306,7 @@ cdef class Settle(Call):
 
 
 @cython.final
+@cython.no_gc
 cdef class Claim(Call):
     """A wish for the heads of up to `limit` groups; `many` tells a list from a single lease."""
 
@@ -236,6 +321,11 @@ cdef class Claim(Call):
     cdef bint acked
     cdef readonly Settle tied
     cdef bint tied_lost
+    # What must live until the outcome is there, whoever lets go of it.
+    cdef object kept
+
+    def __cinit__(self):
+        self.kind = IS_CLAIM
 
     def __init__(self, str worker not None, double visibility, int min_priority, Py_ssize_t limit, bint wants_list):
         self.worker = worker
@@ -244,13 +334,23 @@ cdef class Claim(Call):
         self.limit = limit
         self.wants_list = wants_list
 
+    def wait_for(self, future, kept):
+        """Report to `future`, and let `kept` live until then, whoever lets go of it."""
+        self.future = future
+        self.kept = kept
+
     def untie(self):
         """The `ack=` of this claim is done: from now on it is a claim like others."""
         if self.tied is not None:
             self.acked = True
         self.tied = None
 
+    cdef int _succeed(self, object value) except -1:
+        self.tied = None
+        return Call._succeed(self, value)
+
     cdef int _fail(self, object error) except -1:
+        self.tied = None
         # `Unavailable` promises that nothing was applied, and the `ack=` of this call was: it found nothing, then.
         if self.acked and isinstance(error, Unavailable):
             return self._succeed(self.empty())

@@ -2,6 +2,11 @@
 
 import dataclasses as _dataclasses
 
+cdef extern from "Python.h":
+    void PyObject_GC_Track(object)
+    void PyObject_GC_UnTrack(object)
+    bint PyObject_GC_IsTracked(object)
+
 
 def _no_clock():
     return 0.0
@@ -24,6 +29,7 @@ def _old_fields():
 
 
 @cython.final
+@cython.freelist(1024)
 cdef class Lease:
     """A message in work: what it is, and the token that owns it until `expires_at`.
 
@@ -73,6 +79,7 @@ cdef class Lease:
         if not self._decoded:
             self._event = self._decode(self._raw)
             self._decoded = True
+            _track(self)
         return self._event
 
     @property
@@ -189,4 +196,12 @@ cdef Lease _lease_from_row(list row, str token, object decode, object clock):
     lease.token = token
     lease._decode = decode
     lease._clock = clock
+    # Nothing in it yet that could lead back to it: the garbage collector need not look, at a thousand of them at once.
+    PyObject_GC_UnTrack(lease)
     return lease
+
+
+cdef int _track(Lease lease) except -1:
+    if not PyObject_GC_IsTracked(lease):
+        PyObject_GC_Track(lease)
+    return 0

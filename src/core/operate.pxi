@@ -42,6 +42,9 @@ cdef class Operate(Call):
     cdef object after
     cdef object bound
 
+    def __cinit__(self):
+        self.kind = IS_OPERATE
+
     def __init__(self, str operation not None, answer, str group=None, list seqs=None, limit=None):
         self.operation = operation
         self.answer = answer

@@ -105,6 +105,14 @@ class ThreadBacklog(Backlog):
     def ended(self, future: Pending) -> None:
         """One has arrived, or failed."""
         super().ended(future)
+        self._wake()
+
+    def arrived(self, many: list[Pending]) -> None:
+        """These have arrived."""
+        self.pending.difference_update(many)
+        self._wake()
+
+    def _wake(self) -> None:
         for sleeper in list(self._sleepers):
             with contextlib.suppress(RuntimeError):  # another thread woke it
                 sleeper.release()

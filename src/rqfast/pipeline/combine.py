@@ -15,6 +15,7 @@ from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
 from ..engine.sqlite import SqliteEngine
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from . import wake
+from .backlog import ThreadBacklog
 from .parts import failure_of, truthful
 from .soon import Runner
 from .watch import Watch
@@ -70,12 +71,11 @@ class Combiner:
         with self._door:
             if self.closed:
                 raise Closed("this transport was closed")
-            for call in calls:
-                self._batcher.add(call)
+            self._batcher.add_all(calls)
 
-    def expect(self, call: Call) -> futures.Future[Any]:
+    def expect(self, call: Call, backlog: ThreadBacklog) -> futures.Future[Any]:
         """The future of a call that no thread will wait for."""
-        return self._runner.expect(call)
+        return self._runner.expect(call, backlog)
 
     def launch(self, call: Call) -> None:
         """Take in such a call; it runs at once, in a thread of its own."""
@@ -174,8 +174,8 @@ class Combiner:
                 self._run_batch()
         finally:
             for call in outcome.refused:
-                assert call.tied is not None
-                call.reject(call.tied.lost())
+                if call.tied is not None:  # not told before an interrupt
+                    call.reject(call.tied.lost())
         if not batch.claims_only:
             wake.stir(self._queue)
 
@@ -199,13 +199,14 @@ class Combiner:
         acked = False
         while True:
             seen = self._stirs
+            acks_too = call.tied is not None
             try:
                 if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._look(call):
                     found = self._claim_once(call, others, on_lost)
                     if found:
                         return found
                     others = ()
-                    acked = call.tied is not None or acked
+                    acked = acks_too or acked
                     call.untie()
             except Unavailable:
                 # It promises that nothing was applied, and the `ack=` of this call was: it found nothing, then.

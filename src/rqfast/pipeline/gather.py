@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeVar
 
-from .._core import EXTEND, Batch, Batcher, Call, Outcome, Settle, give_back
+from .._core import EXTEND, Batch, Batcher, Call, Intake, Outcome, Settle, forked, give_back
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from ..sql.upgrade import HOUR
 from . import wake
@@ -21,7 +22,13 @@ from .watch import Watch
 
 SWEEP = 0.1
 
+# Under which key asyncio, up to Python 3.13, keeps in a thread's state what the thread runs.
+RUNNING = "__asyncio_running_event_loop__"
+
 log = logging.getLogger("rqfast")
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forked)
 
 R = TypeVar("R")
 
@@ -74,17 +81,40 @@ class Gather:
         self._opening: asyncio.Task[Sequence[Carrier]] | None = None
         self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pump_is_due = False
+        self._intake = Intake(batcher, self._enter, self._wake, RUNNING, watch.claims_at_once)
+        self.start = self._intake.start
         self._sweeper: asyncio.TimerHandle | None = None
         self._tidy: int | None = None
         self._followers: set[asyncio.Task[None]] = set()
         self._reads: set[asyncio.Task[Any]] = set()
         self._tend = tend
         self._tend_at = time.monotonic() + HOUR
-        self.closed = False
+        self._closed = False
         self._ended = False
 
     # -- in -----------------------------------------------------------------------------------------------
+
+    @property
+    def intake(self) -> Intake:
+        """The way in, which is also a short one for plain calls."""
+        return self._intake
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more calls are taken in."""
+        return self._closed
+
+    def shut(self) -> None:
+        """Take in no more calls."""
+        self._closed = True
+        self._intake.shut()
+
+    def _enter(self) -> tuple[Callable[..., asyncio.Future[Any]], dict[str, Any]]:
+        loop = self.bind()
+        if getattr(type(loop), "create_future", None) is asyncio.BaseEventLoop.create_future:
+            # Which does just this, in Python.
+            return asyncio.Future, {"loop": loop}
+        return loop.create_future, {}
 
     def bind(self) -> asyncio.AbstractEventLoop:
         """The loop of this transport: that of its first use."""
@@ -104,13 +134,9 @@ class Gather:
         """Whether calls wait to be sent, so that a request leaves anyway."""
         return self._batcher.waiting() > 0
 
-    def start(self, call: Call) -> None:
-        """Take in a call; it leaves at the end of this turn of the loop at the latest, if a lane is free."""
-        self._batcher.add(call)
-        if not self._pump_is_due:
-            self._pump_is_due = True
-            assert self._loop is not None
-            self._loop.call_soon(self._pump)
+    def _wake(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon(self._pump)
 
     def call_soon(self, work: Callable[[], object]) -> None:
         """Run `work` on the loop, from any thread; dropped when the loop or the transport is gone."""
@@ -121,7 +147,7 @@ class Gather:
             loop.call_soon_threadsafe(work)
 
     def _pump(self) -> None:
-        self._pump_is_due = False
+        self._intake.rested()
         if self._sweeper is None and self._loop is not None:
             self._sweeper = self._loop.call_later(SWEEP, self._sweep)
         if not self._carriers:
@@ -238,7 +264,7 @@ class Gather:
     async def _refuse(self, calls: list[Any], leases: list[Any]) -> None:
         """Claims whose `ack=` was lost: the callers are told when nothing is claimed for them any more."""
         try:
-            await self.return_leases(leases, max((call.until for call in calls), default=None))
+            await self.return_leases(leases, max(self.until(call) for call in calls))
         finally:
             for call in calls:
                 call.reject(call.tied.lost())
@@ -260,7 +286,7 @@ class Gather:
     async def _extend_first(self, call: Any, leases: list[Any]) -> None:
         """A resend let these leases run down: they get their full time before the caller gets them."""
         try:
-            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases], call.until)
+            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases], self.until(call))
         except BaseException:
             call.reject(Closed("this transport was closed while a claim was in flight"))
             raise
@@ -272,6 +298,13 @@ class Gather:
             call.resolve(good if call.wants_list else good[0])
         else:
             self.unfilled([call])
+
+    def until(self, call: Any) -> float:
+        """When a claim is over, with all that may be left to do for it."""
+        if not call.until:
+            call.until = max(time.monotonic(), call.wait_until) + self.timeout
+        until: float = call.until
+        return until
 
     async def return_leases(self, leases: list[Any], until: float | None = None) -> None:
         """Give leases back unworked, and wait until that is done (or `until`, on the monotonic clock)."""
@@ -295,11 +328,14 @@ class Gather:
         """Tell the callers whose time is over; one timer for all of them."""
         self._sweeper = None
         now = time.monotonic()
-        expired = self._batcher.expire(now)
+        # Those that came since the last time: their time-out counts from now.
+        fresh = now + self.timeout
+        expired = self._batcher.expire(now, fresh)
         if expired:
             self._reject(expired, self._unavailable(f"it waited {self.timeout:g} s in line"))
         for lane, (batch, _task) in self._in_flight.items():
             carrier = self._carriers[lane]
+            batch.stamp(fresh)
             over = batch.is_waited_for and batch.all_expired(now)
             # A request that goes on for others may still be applied: nobody in it can be told that it was not.
             batch.expire(now, self._late(carrier.ambiguous or not over))
@@ -332,7 +368,7 @@ class Gather:
 
     async def close(self, patience: float = 10.0) -> None:
         """Let what was begun end, for `patience` seconds at most."""
-        self.closed = True
+        self.shut()
         give_up = time.monotonic() + patience
         for read in self._reads:
             read.cancel()

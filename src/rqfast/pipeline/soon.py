@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -10,12 +11,56 @@ from typing import Any
 
 from .._core import Call, Relay
 from ..errors import RqfastError
+from .backlog import Pending, ThreadBacklog
+
+
+# As `concurrent.futures` has it.
+FINISHED = "FINISHED"
+
+# Held while a future gets its locks, or an outcome without them.
+_door = threading.Lock()
+
+
+def _after_fork() -> None:
+    # A thread that is not here may have held it.
+    global _door
+    _door = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class SoonFuture(futures.Future[Any]):
-    """The future of such a call; cancelled in time, the call is not run."""
+    """The future of such a call; cancelled in time, the call is not run.
+
+    Most are never waited for one by one.  What `Future` needs for that (a Condition, lists) is made when it is first
+    asked for, since it would cost more than all the rest of a publish.
+    """
 
     relay: Relay
+    _state = "PENDING"
+    _result = None
+    _exception = None
+
+    def __init__(self, backlog: ThreadBacklog) -> None:
+        self.backlog = backlog
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_condition", "_waiters", "_done_callbacks"):
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        with _door:
+            mine = self.__dict__
+            if "_condition" not in mine:
+                # Room for the next publish comes before what callbacks of the user do.
+                ended = [] if self._state == FINISHED else [self.backlog.ended]
+                mine |= {"_waiters": [], "_done_callbacks": ended, "_condition": threading.Condition()}
+        return mine[name]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nobody has asked for more than that it is there; `_door` is held."""
+        return "_condition" not in self.__dict__
 
     def cancel(self) -> bool:
         """See `concurrent.futures.Future.cancel`; False once the call has taken effect."""
@@ -25,24 +70,39 @@ class SoonFuture(futures.Future[Any]):
         return super().cancel()
 
 
-class AtOnce:
-    """An outbox for a thread that no signal interrupts: what is put there is handed over at once."""
-
-    def append(self, relay: Relay) -> None:
-        """Hand over an outcome."""
-        complete(relay)
-
-
-def expect(call: Call, outbox: Any) -> SoonFuture:
+def expect(call: Call, backlog: ThreadBacklog, outbox: Any, wake: Callable[[], None] | None = None) -> SoonFuture:
     """The future of a call that is about to start; its outcome goes through the outbox."""
-    future = SoonFuture()
-    future.relay = Relay(future, outbox)
+    future = SoonFuture(backlog)
+    future.relay = Relay(future, outbox, wake)
     call.future = future.relay
     return future
 
 
-def complete(relay: Relay) -> None:
-    """Give a future its outcome, unless it was cancelled."""
+def deliver(outbox: deque[Relay]) -> None:
+    """Give the futures in an outbox their outcomes, unless they were cancelled.
+
+    In a thread that no signal interrupts: what a future's callbacks do must not be cut short.
+    """
+    while outbox:
+        arrived: dict[ThreadBacklog, list[Pending]] = {}
+        others: list[Relay] = []
+        with _door:
+            while outbox:
+                relay = outbox.popleft()
+                future = relay.future
+                if relay.error is None and future.is_bare:
+                    future._result = relay.value
+                    future._state = FINISHED
+                    arrived.setdefault(future.backlog, []).append(future)
+                else:
+                    others.append(relay)
+        for backlog, many in arrived.items():
+            backlog.arrived(many)
+        for relay in others:
+            _complete(relay)
+
+
+def _complete(relay: Relay) -> None:
     if not relay.future.set_running_or_notify_cancel():
         return
     if relay.error is not None:
@@ -71,9 +131,9 @@ class Runner:
         self._stopping = False
         self._outbox: deque[Relay] = deque()
 
-    def expect(self, call: Call) -> SoonFuture:
+    def expect(self, call: Call, backlog: ThreadBacklog) -> SoonFuture:
         """The future of a call that is about to start."""
-        return expect(call, self._outbox)
+        return expect(call, backlog, self._outbox)
 
     def check_thread(self) -> None:
         """Raise RqfastError in the thread that runs the calls: waiting there, it would wait for itself."""
@@ -111,5 +171,4 @@ class Runner:
             self._deliver()
 
     def _deliver(self) -> None:
-        while self._outbox:
-            complete(self._outbox.popleft())
+        deliver(self._outbox)

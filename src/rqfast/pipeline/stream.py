@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from .._core import Publish
+from .._core import Load, Publish
 from ..errors import OutcomeUnknown, PublishIncomplete, RqfastError
 
 MAX_SIZE = 1 << 20
-END = object()
 
 S = TypeVar("S")
 
@@ -20,32 +20,26 @@ class Stream(Generic[S]):
     """One `publish_many` on its way.
 
     Args:
-        make: from an item and its position to a checked call.
+        load: makes checked calls of the items, a batch at a time.
         begin: starts a batch of them; what it returns stands for their outcomes.
         undo: takes back a batch that was begun, as far as it was not sent.
-        max_batch: messages in one request.
         window: batches that are on their way at once.
     """
 
     def __init__(
         self,
-        make: Callable[[Any, int], Publish],
+        load: Load,
         begin: Callable[[list[Publish]], S],
         undo: Callable[[S], object],
         *,
-        max_batch: int,
         window: int,
     ) -> None:
-        self._make = make
+        self._load = load
         self._begin = begin
         self._undo = undo
-        self._max_batch = max_batch
         self._window = window
         self._ended = False
         self.started: deque[S] = deque()
-        self._count = 0
-        self._size = 0
-        self._batch: list[Publish] = []
         self._unknown = 0
         self._gap = False
         self._error: BaseException | None = None
@@ -67,11 +61,10 @@ class Stream(Generic[S]):
             return
         try:
             while not self.is_full and not self.failed:
-                item = next(items, END)
-                if item is END:
+                if not self._load.fill(items):
                     self.finish()
                     return
-                self.offer(item)
+                self._start()
         except Exception as error:
             self.stop(error)
         if self.failed:
@@ -79,11 +72,7 @@ class Stream(Generic[S]):
 
     def offer(self, item: Any) -> None:
         """Take in an item, and start a batch when one is full."""
-        call = self._make(item, self._count)
-        self._count += 1
-        self._batch.append(call)
-        self._size += call.size
-        if len(self._batch) >= self._max_batch or self._size >= MAX_SIZE:
+        if self._load.put(item):
             self._start()
 
     def finish(self) -> None:
@@ -95,7 +84,7 @@ class Stream(Generic[S]):
             self.stop(error)
 
     def _start(self) -> None:
-        batch, self._batch, self._size = self._batch, [], 0
+        batch = self._load.take()
         if batch:
             self.started.append(self._begin(batch))
 
@@ -112,6 +101,10 @@ class Stream(Generic[S]):
 
     def absorb(self, results: list[Any]) -> None:
         """Take in the outcomes of a batch, in the order in which the batches were sent."""
+        if not self._gap:
+            with contextlib.suppress(TypeError):  # not all of them are seqs
+                self.seqs.extend(array("q", results))
+                return
         for result in results:
             if isinstance(result, BaseException):
                 self._gap = True

@@ -43,11 +43,10 @@ class Waiting:
     def start(self, call: Claim) -> None:
         """Send a claim at once where the last reply left work for it, or it can ride along with other calls that
         wait to be sent; else let it look first."""
-        now = time.monotonic()
         # The time-out is that of the whole call: looks, claim, and what may have to be extended or given back.
-        call.until = max(now, call.wait_until) + self._gather.timeout
+        self._gather.until(call)
         if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._gather.has_waiting:
-            call.deadline = now + self._gather.timeout
+            call.deadline = time.monotonic() + self._gather.timeout
             self._gather.start(call)
         else:
             self._add(call)
@@ -70,6 +69,7 @@ class Waiting:
             else:
                 call.looked = True
                 call.deadline = float("inf")
+                self._gather.until(call)
                 self._add(call)
 
     def stir(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Bundle, Call, Claim, Lease, Many, Settle, give_back
+from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Settle, as_parts, give_back
 from ..api import Item
 from ..errors import Closed, RqfastError, Unavailable
 from ..model import Header, Seconds
@@ -25,7 +25,7 @@ from ..pipeline.waiting import Waiting
 from ..sql.own import for_sqlite
 from .blocking import log, warn_lost
 from .calls import Calls, lease_list, lost_of, seqs_of
-from .claim_future import ClaimFuture
+from .claim_future import after
 from .operate_awaitable import AwaitableOperating
 from .options import Options
 
@@ -38,6 +38,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
 
     _gather: Gather
     _waiting: Waiting
+    _intake: Intake
     _own_statement: Callable[[list[Any]], list[Any]] = staticmethod(for_sqlite)
 
     def __init__(self, options: Options) -> None:
@@ -46,6 +47,15 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._closing: asyncio.Task[None] | None = None
         self._backlog = TaskBacklog(options.max_in_flight)
+
+    def _use(self, gather: Gather, waiting: Waiting) -> None:
+        """Run the calls through these."""
+        self._gather = gather
+        self._waiting = waiting
+        self._intake = gather.intake
+        self._intake.encode = self._options.encode
+        self._intake.on_lost = self._on_lost
+        self._intake.give_back = self._give_back
 
     async def _close_engine(self) -> None:
         raise NotImplementedError
@@ -61,20 +71,17 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._gather.start(call if bundle is None else bundle)
         return future
 
-    def _begin(self, calls: Sequence[Call], bundle: Bundle | None = None) -> Future[list[Any]]:
+    def _begin(self, calls: list[Any], bundle: Bundle | None = None) -> Future[list[Any]]:
         """Start calls whose outcomes come together, as a list; or the bundle that they are."""
         future: Future[list[Any]] = self._gather.bind().create_future()
         if not calls:
             future.set_result([])
             return future
-        many = Many(future, len(calls))
         deadline = time.monotonic() + self._gather.timeout
-        for position, call in enumerate(calls):
-            call.part_of(many, position)
-            call.deadline = deadline
-            if bundle is None:
-                self._gather.start(call)
-        if bundle is not None:
+        as_parts(future, calls, deadline)
+        if bundle is None:
+            self._intake.start_all(calls)
+        else:
             bundle.until(deadline)
             self._gather.start(bundle)
         return future
@@ -115,6 +122,10 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[int]:
         """See `Transport.publish`."""
+        if not with_statements:
+            future = self._intake.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+            if future is not None:
+                return future
         call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
         return self._one(call, self._calls.bundle([call], (), with_statements) if with_statements else None)
 
@@ -147,10 +158,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         if atomic:
             begun = None if isinstance(iterable, AsyncIterable) else self._begin_atomic(iterable)
             return loop.create_task(self._atomic(iterable, begun))
-        options = self._options
-        stream: Batches = Stream(
-            self._calls.item, self._begin, Future.cancel, max_batch=options.max_batch, window=options.window
-        )
+        stream: Batches = Stream(self._calls.load(), self._begin, Future.cancel, window=self._options.window)
         if isinstance(iterable, AsyncIterable):
             task = loop.create_task(self._stream_async(stream, iterable))
         else:
@@ -212,6 +220,9 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         ack: Lease[Any] | None = None,
     ) -> Future[Lease[T] | None]:
         """See `Transport.claim`."""
+        future = self._intake.claim(worker_id, visibility, min_priority, wait, ack)
+        if future is not None:
+            return future
         call = self._calls.claim(worker_id, visibility, 1, min_priority, wait, wants_list=False)
         return self._claim(call, None if ack is None else self._calls.ack(ack))
 
@@ -232,18 +243,18 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
             return self._claim(call, acks[0] if acks else None)
         others = self._begin(acks[1:])
         claim = self._claim(call, acks[0])
-        return claim.after(asyncio.ensure_future(self._claim_after(others, call, claim)))
+        return after(claim, asyncio.ensure_future(self._claim_after(others, call, claim)), self._give_back)
 
     def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
-        loop = self._gather.bind()
-        future = ClaimFuture(loop, self._give_back)
-        call.future = future
+        future = self._gather.bind().create_future()
+        claimed = ClaimFuture(future, self._give_back)
+        call.wait_for(future, claimed)
         if settle is not None:
             settle.tie(call)
             settle.on_lost = self._on_lost
             settle.deadline = time.monotonic() + self._gather.timeout
         self._waiting.start(call)
-        return future
+        return claimed
 
     async def _claim_after(self, acks: Future[list[Any]], call: Claim, claim: ClaimFuture) -> list[Lease[T]]:
         """The claim of several `ack=`: when one of them was lost, nothing stays claimed."""
@@ -283,6 +294,10 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         with_statements: Iterable[Sequence[Any]] = (),
     ) -> Future[None]:
         """See `Transport.ack`."""
+        if not publish and not with_statements:
+            future = self._intake.ack(lease)
+            if future is not None:
+                return future
         call = self._calls.ack(lease)
         bundle = self._calls.bundle([call], publish, with_statements) if publish or with_statements else None
         return self._settle(call, bundle)
@@ -351,7 +366,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         await asyncio.wait((closing,))
 
     async def _close(self) -> None:
-        self._gather.closed = True
+        self._gather.shut()
         await self._waiting.close()
         await self._gather.close()
         await self._close_engine()

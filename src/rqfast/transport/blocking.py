@@ -14,7 +14,7 @@ from concurrent import futures
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from .._core import Bundle, Call, Claim, Lease, Many, Settle, Slot
+from .._core import Bundle, Call, Claim, Lease, Settle, Slot, as_parts
 from ..api import Item
 from ..errors import RqfastError
 from ..model import Header, Seconds
@@ -65,7 +65,7 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         """Refuse to wait in the thread that would have to end the waiting."""
         raise NotImplementedError
 
-    def _expect(self, call: Call) -> Soon:
+    def _expect(self, call: Call, backlog: ThreadBacklog) -> Soon:
         raise NotImplementedError
 
     def _launch(self, call: Call) -> None:
@@ -93,14 +93,11 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         self._start((call if bundle is None else bundle,), slot)
         return self._wait(slot)
 
-    def _begin(self, calls: Sequence[Call], bundle: Bundle | None = None) -> Slot:
+    def _begin(self, calls: list[Any], bundle: Bundle | None = None) -> Slot:
         """Start calls whose outcomes come together, as a list, into the slot; or the bundle that they are."""
         slot = self._slot()
-        many = Many(slot, len(calls))
         deadline = time.monotonic() + self._timeout
-        for position, call in enumerate(calls):
-            call.part_of(many, position)
-            call.deadline = deadline
+        as_parts(slot, calls, deadline)
         if bundle is not None:
             bundle.until(deadline)
         try:
@@ -153,10 +150,9 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         if not backlog.has_room:
             self._check_thread()
             backlog.wait_for_room()
-        future = self._expect(call)
+        future = self._expect(call, backlog)
         try:
             # Before it starts: interrupted here, nothing waits for what nobody ends.
-            future.add_done_callback(backlog.ended)
             backlog.add(future)
             self._launch(call)
         except BaseException:
@@ -177,8 +173,7 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
             bundle = self._calls.atomic(iterable)
             return seqs_of(self._wait(self._begin(bundle.publishes, bundle)) if len(bundle) else [])
         items = iter(iterable)
-        options = self._options
-        stream = Stream(self._calls.item, self._begin, Slot.abandon, max_batch=options.max_batch, window=options.window)
+        stream = Stream(self._calls.load(), self._begin, Slot.abandon, window=self._options.window)
         try:
             stream.fill(items)
             while stream.started:

@@ -41,6 +41,9 @@ class Calls:
         dedup_id: Any = None,
     ) -> _core.Publish:
         """A message on its way in."""
+        call = _core.plain_publish(group_id, event, priority, delay, rank, headers, dedup_id, self._encode)
+        if call is not None:
+            return call
         return _core.make_publish(
             group_id,
             event,
@@ -75,6 +78,10 @@ class Calls:
             "iterable",
             position,
         )
+
+    def load(self) -> _core.Load:
+        """Where the items of a `publish_many` become calls, a request's worth at a time."""
+        return _core.Load(self.item, self._encode, self._max_batch, MAX_SIZE)
 
     def atomic(self, items: Iterable[Any]) -> _core.Bundle:
         """Messages that are one transaction; refused when larger than one request."""

@@ -16,13 +16,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
+from copy import copy
 from typing import Any, Generic, TypeVar, overload
 
-from .._core import Call, Claim, Settle, Slot, give_back
+from .._core import Call, Claim, LockSlot, Relay, Settle, Slot, give_back
 from ..errors import Closed, RqfastError, Unavailable
-from ..pipeline.backlog import Soon
+from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.parts import failure_of, truthful
-from ..pipeline.soon import AtOnce, expect
+from ..pipeline.soon import deliver, expect
 from ..sql.own import for_http
 from .blocking import BlockingTransport, T
 from .operating import Operating, Question, Rows
@@ -32,34 +33,6 @@ from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
 D = TypeVar("D")
 
 CLOSING = 15.0
-
-
-class LockSlot(Slot):
-    """A slot that a thread can wait for."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set_result(self, value: Any) -> None:
-        """The call took effect."""
-        super().set_result(value)
-        self._lock.release()
-
-    def set_exception(self, error: BaseException) -> None:
-        """It did not."""
-        super().set_exception(error)
-        self._lock.release()
-
-    def wait(self, alive: Callable[[], bool]) -> Any:
-        """Wait for the outcome, as long as somebody is there to bring it."""
-        while not self._lock.acquire(timeout=1.0):
-            if not alive():
-                raise Closed("the transport was closed while this call was waiting")
-        return self.result()
 
 
 class LoopThread:
@@ -166,7 +139,8 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         shared, _ = split(options, RQLITE_OPTIONS, "RqliteTransport")
         super().__init__(shared)
         self._address = (base_url, timeout, options)
-        self._posted: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._posted: deque[tuple[Callable[[Any], None], Any, Sequence[Call]]] = deque()
+        self._outbox: deque[Relay] = deque()
         self._post_is_due = False
         self._closed = False
         self._connect(patience)
@@ -232,13 +206,15 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         if self._pid != os.getpid():
             # After fork there is no loop thread here, and the connections are the parent's.
             self._posted = deque()
+            self._outbox = deque()
             self._post_is_due = False
             self._connect()
         if self._thread.is_here:
             raise RqfastError("a blocking call from rqfast's own loop thread would wait for itself; use another thread")
 
-    def _post(self, start: Callable[[Any], None], call: Any) -> None:
-        self._posted.append((start, call))
+    def _post(self, start: Callable[[Any], None], what: Any, calls: Sequence[Call]) -> None:
+        """Have `start(what)` run on the loop, which starts these calls."""
+        self._posted.append((start, what, calls))
         if not self._post_is_due:
             self._post_is_due = True
             try:
@@ -254,53 +230,81 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _take_posted(self) -> None:
         self._post_is_due = False
+        try:
+            self._inner._gather.bind()
+        except RqfastError as error:
+            self._reject_posted(error)
+            return
         while self._posted:
-            start, call = self._posted.popleft()
+            start, what, calls = self._posted.popleft()
             try:
-                self._inner._gather.bind()
-                start(call)
+                start(what)
             except RqfastError as error:
-                call.reject(error)
+                for call in calls:
+                    call.reject(copy(error))
 
-    def _slot(self) -> Slot:
-        return LockSlot()
+    def _reject_posted(self, error: RqfastError) -> None:
+        while self._posted:
+            for call in self._posted.popleft()[2]:
+                call.reject(copy(error))
+
+    def _slot(self) -> LockSlot:
+        lock = threading.Lock()
+        lock.acquire()
+        return LockSlot(lock)
 
     def _start(self, calls: Sequence[Call], slot: Slot) -> None:
         self._check()
-        for call in calls:
-            self._post(self._inner._gather.start, call)
+        self._post(self._inner._intake.start_all, calls, calls)
 
     def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         assert isinstance(slot, LockSlot)
         try:
-            return slot.wait(self._thread.is_alive)
+            return self._outcome(slot)
         except BaseException:
             if undo is not None:
                 undo()
             slot.abandon()
             raise
 
+    def _outcome(self, slot: LockSlot) -> Any:
+        """Wait for the outcome, as long as somebody is there to bring it."""
+        while not slot.lock.acquire(timeout=1.0):
+            if not self._thread.is_alive():
+                raise Closed("the transport was closed while this call was waiting")
+        return slot.result()
+
     def _check_thread(self) -> None:
         self._check()
 
-    def _expect(self, call: Call) -> Soon:
-        return expect(call, AtOnce())
+    def _expect(self, call: Call, backlog: ThreadBacklog) -> Soon:
+        return expect(call, backlog, self._outbox, self._deliver_soon)
+
+    def _deliver_soon(self) -> None:
+        # Once for all outcomes of a reply.
+        try:
+            self._thread.loop.call_soon(self._deliver)
+        except RuntimeError:
+            # The loop has ended; what was left to send is refused.
+            self._deliver()
+
+    def _deliver(self) -> None:
+        deliver(self._outbox)
 
     def _launch(self, call: Call) -> None:
         self._check()
-        call.deadline = time.monotonic() + self._timeout
-        self._post(self._inner._gather.start, call)
+        self._post(self._inner._gather.start, call, (call,))
 
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         self._check()
-        slot = LockSlot()
+        slot = self._slot()
         call.future = slot
-        others = self._begin(acks[1:]) if len(acks) > 1 else None
+        others = self._begin(list(acks[1:])) if len(acks) > 1 else None
         for settle in acks[:1]:
             settle.tie(call)
             settle.on_lost = self._on_lost
             settle.deadline = time.monotonic() + self._timeout
-        self._post(self._inner._waiting.start, call)
+        self._post(self._inner._waiting.start, call, (call,))
         outcomes: Sequence[Any] = ()
         try:
             if others is not None:
@@ -308,7 +312,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             failure = failure_of(outcomes, self._on_lost)
             if failure is not None:
                 call.wait_until = 0.0
-            found = slot.wait(self._thread.is_alive)
+            found = self._outcome(slot)
             if failure is not None:
                 self._return(slot)
                 raise truthful(failure, [None])
@@ -363,5 +367,5 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
             self._thread.run(self._close_inner(), CLOSING)
         finally:
             self._thread.stop()
-            while self._posted:
-                self._posted.popleft()[1].reject(Closed("this transport was closed before this call was sent"))
+            self._reject_posted(Closed("this transport was closed before this call was sent"))
+            self._deliver()

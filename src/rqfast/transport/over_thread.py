@@ -65,7 +65,7 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         self._engine = make_engine(name, shared, own)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rqfast-sqlite")
         watch = Watch(shared.max_poll)
-        self._gather = Gather(
+        gather = Gather(
             Batcher(1, shared.max_batch, 8 << 20),
             watch,
             key,
@@ -75,7 +75,7 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
             timeout=float("inf"),
         )
         self._operating = Operating(self._engine.statements, self._engine.clock.now, shared.decoder)
-        self._waiting = Waiting(self._gather, watch, self._look, self._engine.clock.now, key)
+        self._use(gather, Waiting(gather, watch, self._look, self._engine.clock.now, key))
 
     @overload
     @classmethod

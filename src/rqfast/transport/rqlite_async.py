@@ -137,7 +137,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         ]
         key = ("rqlite", frozenset(cluster.seeds), shared.queue)
         watch = Watch(shared.max_poll)
-        self._gather = Gather(
+        gather = Gather(
             Batcher(LANES, shared.max_batch, MAX_SIZE),
             watch,
             key,
@@ -148,7 +148,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             tend=self._tend,
         )
         self._operating = Operating(self._statements, self._clock.now, shared.decoder)
-        self._waiting = Waiting(self._gather, watch, self._look, self._clock.now, key)
+        self._use(gather, Waiting(gather, watch, self._look, self._clock.now, key))
 
     @overload
     @classmethod

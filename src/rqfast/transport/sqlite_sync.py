@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 from .._core import Call, Claim, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
 from ..errors import ConfigError, RqfastError
-from ..pipeline.backlog import Soon
+from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.combine import Combiner
 from ..pipeline.watch import Watch
 from . import checks
@@ -188,8 +188,8 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
     def _check_thread(self) -> None:
         self._combiner.check_thread()
 
-    def _expect(self, call: Call) -> Soon:
-        return self._combiner.expect(call)
+    def _expect(self, call: Call, backlog: ThreadBacklog) -> Soon:
+        return self._combiner.expect(call, backlog)
 
     def _launch(self, call: Call) -> None:
         self._combiner.launch(call)
