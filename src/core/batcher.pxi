@@ -53,13 +53,17 @@ cdef class Batcher:
     """Calls wait here until a lane is free and takes a batch.
 
     Lane 0 carries settlements and claims, the others publishes; a group with anything pending stays in its lane.
-    With one lane, it carries all.  Bounded: a batch ends at `max_rows` rows or `max_size` bytes.
+    With one lane, it carries all.  Where `many` settlements and claims wait, another lane takes some of them, so that
+    one request is at the server while the callers of the other run; with fewer, two requests would only cost more.
+    Bounded: a batch ends at `max_rows` rows or `max_size` bytes.
     An operating call goes alone, when all that was made before it is over; what is made after it is held till then.
     """
 
     cdef readonly int lanes
     cdef readonly Py_ssize_t max_rows
     cdef readonly Py_ssize_t max_size
+    cdef readonly Py_ssize_t many
+    cdef Py_ssize_t limit
     cdef dict pins
     cdef list queues
     cdef Fifo shared
@@ -74,9 +78,10 @@ cdef class Batcher:
     cdef long long serial
     cdef long long made
 
-    def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size):
+    def __init__(self, int lanes, Py_ssize_t max_rows, Py_ssize_t max_size, Py_ssize_t many=256):
         self.lanes = lanes
         self.max_rows = max_rows
+        self.many = many
         self.max_size = max_size
         self.pins = {}
         self.queues = [Fifo() for _ in range(lanes)]
@@ -112,7 +117,7 @@ cdef class Batcher:
             return True
         if lane == 0 and (self.claims.size() or self._operates_next()):
             return True
-        return (lane > 0 or self.lanes == 1) and self.shared.size() > 0
+        return (lane > 0 or self.lanes == 1) and (self.shared.size() > 0 or self._helps())
 
     def add(self, Call call not None):
         """Take in a call, behind those of its group that came before."""
@@ -311,6 +316,9 @@ cdef class Batcher:
                 return batch
         batch = Batch(lane)
         self.serial += 1
+        # Lane 0 leaves half of each kind to another lane, if that would be many.
+        halves = lane == 0 and self.lanes > 1 and not self.held and self._settling() >= 2 * self.many and not self._is_helped()
+        self.limit = min(self.max_rows, ((<Fifo>self.queues[0]).size() + 1) // 2) if halves else self.max_rows
         # Requests of a bundle alone take turns with claims, which cannot ride along with them.
         if not (lane == 0 and self.last_alone and self.claims.size()):
             # What is left in the lane's own queue may stand before calls of its group that are still shared.
@@ -318,12 +326,58 @@ cdef class Batcher:
                 self._fill(batch, self.shared, True)
         if lane == 0:
             if not batch.alone:
+                self.limit = min(self.max_rows, batch.rows + (self.claims.size() + 1) // 2) if halves else self.max_rows
                 self._fill_claims(batch)
             self.last_alone = batch.alone
+        elif self._helps() and self._borrow(batch):
+            self._fill_claims(batch)
         if not batch.rows:
             return None
         self.taken[lane] = batch
         return batch
+
+    # -- settlements and claims in two lanes ----------------------------------------------------------------
+
+    cdef Py_ssize_t _settling(self):
+        # How many settlements and claims wait.
+        return (<Fifo>self.queues[0]).size() + self.claims.size()
+
+    cdef bint _is_helped(self):
+        # Whether another lane has settlements or claims under way.
+        cdef Py_ssize_t lane
+        cdef Batch batch
+        for lane in range(1, self.lanes):
+            batch = self.taken[lane]
+            if batch is not None and (batch.acks or batch.others or batch.blocks):
+                return True
+        return False
+
+    cdef bint _helps(self):
+        return (self.lanes > 1 and self._settling() >= self.many and self.taken[0] is not None
+                and not (<Batch>self.taken[0]).alone and not self.held and not self._is_helped())
+
+    cdef bint _borrow(self, Batch batch) except -1:
+        # Settlements that are all that there is of their groups; whether none was left.
+        cdef Fifo queue = self.queues[0]
+        cdef list kept = []
+        cdef Py_ssize_t at = queue.head, end = len(queue.items)
+        cdef Call call
+        while at < end:
+            call = <Call>queue.items[at]
+            if call.kind != IS_SETTLE or call.pin.count > 1 or call.pin.shared > 0 or call._gone():
+                kept.append(call)
+            elif self._is_full(batch, (<Settle>call)._size()):
+                break
+            elif self._goes(batch, call, self._refreshed(call.pin)):
+                call.pin.lane = batch.lane
+            else:
+                kept.append(call)
+            at += 1
+        empty = at == end and not kept
+        queue.cut(at, kept)
+        return empty
+
+    # -- how batches end ------------------------------------------------------------------------------------
 
     def unfinished(self, int lane):
         """The batch that was taken last for `lane`, as long as it is neither finished nor put back."""
@@ -352,7 +406,7 @@ cdef class Batcher:
             self.shared.size() <= FEW and (batch.rows > 0 or self.claims.size() > 0))
 
     cdef bint _is_full(self, Batch batch, Py_ssize_t size):
-        return batch.rows >= self.max_rows or (batch.rows > 0 and batch.size + size > self.max_size)
+        return batch.rows >= self.limit or (batch.rows > 0 and batch.size + size > self.max_size)
 
     cdef bint _has_no_room(self, Batch batch, Bundle bundle):
         return batch.rows + len(bundle) > self.max_rows or batch.size + bundle.size > self.max_size
@@ -439,7 +493,7 @@ cdef class Batcher:
         cdef Claim call
         while at < end:
             call = <Claim>self.claims.items[at]
-            if batch.rows >= self.max_rows:
+            if batch.rows >= self.limit:
                 break
             at += 1
             if not call._gone() and not batch.add_claim(call):

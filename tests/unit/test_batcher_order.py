@@ -34,8 +34,8 @@ steps = st.lists(
 class Run:
     """A batcher, what was put into it, and what took effect."""
 
-    def __init__(self, lanes: int, max_rows: int, put_back: bool) -> None:
-        self.batcher = Batcher(lanes, max_rows, 1 << 20)
+    def __init__(self, lanes: int, max_rows: int, many: int, put_back: bool) -> None:
+        self.batcher = Batcher(lanes, max_rows, 1 << 20, many)
         self.lanes = lanes
         self.flight: dict[int, Batch] = {}
         # By the identity of a call: when it was made, and for which groups (None: for all).
@@ -126,9 +126,11 @@ class Run:
 
 
 @settings(max_examples=300, deadline=None)
-@given(steps, st.sampled_from([1, 3]), st.sampled_from([3, 100]), st.booleans())
-def test_each_groups_calls_keep_their_order(plan: list[Any], lanes: int, max_rows: int, put_back: bool) -> None:
-    run = Run(lanes, max_rows, put_back)
+@given(steps, st.sampled_from([1, 3]), st.sampled_from([3, 100]), st.sampled_from([1, 3, 256]), st.booleans())
+def test_each_groups_calls_keep_their_order(
+    plan: list[Any], lanes: int, max_rows: int, many: int, put_back: bool
+) -> None:
+    run = Run(lanes, max_rows, many, put_back)
     for kind, *how in plan:
         if kind == "take":
             run.take(*how)
