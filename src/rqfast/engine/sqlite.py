@@ -138,7 +138,7 @@ class SqliteEngine:
     def _open_queue(self) -> None:
         while upgrade.must_make(self._registry(), self.queue, self._create):
             try:
-                self._transaction(upgrade.making(self.statements, self.queue))
+                self._transaction(upgrade.making(self.statements, self.queue, embedded=True))
             except sqlite3.IntegrityError as error:
                 if not upgrade.was_second(str(error)):
                     raise

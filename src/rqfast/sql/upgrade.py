@@ -42,10 +42,14 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
     return False
 
 
-def making(statements: Statements, queue: str | None) -> list[list[object]]:
-    """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing."""
+def making(statements: Statements, queue: str | None, *, embedded: bool = False) -> list[list[object]]:
+    """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing.
+
+    The plain transport speaks to servers only, so `embedded` queues need nothing that keeps its workers in order.
+    """
     parameters: dict[str, list[object]] = {"registry_add": [queue or "", SCHEMA_VERSION]}
-    return [[text, *parameters.get(name, [])] for name, text in (statements.schema | statements.compat).items()]
+    made = statements.schema if embedded else statements.schema | statements.compat
+    return [[text, *parameters.get(name, [])] for name, text in made.items()]
 
 
 def was_second(text: str) -> bool:
