@@ -112,6 +112,8 @@ def test_only_named_statements_return_rows_and_rqlite_sees_that_they_do(name: st
         assert "INDEXED BY" not in outside_brackets(head)
         assert not re.search(r"MATERIALIZED|COLLATE|\bIS (NOT )?DISTINCT\b|\bmain\.", bare(text))
         assert not re.match(r"UPDATE \S+ AS\b", text)
+        # Nor of a keyword as a name.
+        assert not re.search(r"\bkey\b", bare(text), re.IGNORECASE)
 
 
 @pytest.mark.parametrize("queue", QUEUES)

@@ -137,8 +137,9 @@ INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELEC
 WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO UPDATE SET priority=excluded.priority WHERE {groups}.priority<0
 
 -- fragment: seqs_of_ids
--- A JSON object, from the place of each row of ?1 that has a dedup id to the seq of that id.
-SELECT json_group_object(key,(SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)) FROM json_each(?1) WHERE value->>5 IS NOT NULL
+-- A JSON object, from the place of each row of ?1 that has a dedup id to the seq of that id.  ("key" is quoted: of a
+-- keyword as a name rqlite v8 understands no RETURNING.)
+SELECT json_group_object("key",(SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)) FROM json_each(?1) WHERE value->>5 IS NOT NULL
 
 -- name: dedup_seqs
 -- The seqs of messages that may have been published before.
