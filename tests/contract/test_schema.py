@@ -143,11 +143,19 @@ def test_a_table_that_is_missing_is_a_schema_error(q: Queue, table: str) -> None
     assert q.table(table).strip('"') in str(caught.value)
 
 
-@pytest.mark.parametrize("index", ["m_head", "m_tok", "g_ready"])
+@pytest.mark.parametrize("index", ["m_head", "m_lock", "g_ready", "g_due"])
 def test_an_index_that_is_missing_is_a_schema_error(q: Queue, index: str) -> None:
     q.open().close()
     q.execute(f"DROP INDEX {q.table(index)}")
     with pytest.raises(SchemaError):
+        q.open()
+
+
+@pytest.mark.parametrize("view", ["any", "high", "served"])
+def test_a_view_that_is_missing_is_a_schema_error(q: Queue, view: str) -> None:
+    q.open().close()
+    q.execute(f"DROP VIEW {q.table(view)}")
+    with pytest.raises(SchemaError, match=q.table(view).strip('"')):
         q.open()
 
 

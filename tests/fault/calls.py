@@ -51,6 +51,15 @@ def _published(view: View) -> int:
     return view.publish(GROUP, "a")
 
 
+def _published_with_id(view: View) -> tuple[int, str]:
+    dedup_id = f"id {secrets.token_hex(8)}"
+    return view.publish(GROUP, "first", dedup_id=dedup_id), dedup_id
+
+
+def _of_two_priorities(view: View) -> list[int]:
+    return [view.publish("low", 1), view.publish("high", 2, priority=2)]
+
+
 def _leased(view: View) -> Lease:
     view.publish(GROUP, "a")
     return take(view)
@@ -70,6 +79,11 @@ def _check_publish(q: QueueUnderTest, view: View, state: None, seq: int) -> None
     assert rows(q, "seq, group_id, event") == [(seq, GROUP, '"new"')]
 
 
+def _check_again(q: QueueUnderTest, view: View, state: tuple[int, str], seq: int) -> None:
+    assert seq == state[0]
+    assert rows(q, "seq, event") == [(seq, '"first"')]
+
+
 def _check_publish_many(q: QueueUnderTest, view: View, state: None, seqs: Any) -> None:
     assert rows(q, "seq, event") == [(seq, str(n)) for n, seq in enumerate(seqs)]
     assert len(seqs) == 5
@@ -80,6 +94,11 @@ def _check_claim(q: QueueUnderTest, view: View, seq: int, lease: Lease) -> None:
     assert rows(q, "seq, locked_by, attempts") == [(seq, lease.token, 1)]
     assert view.claim("w") is None
     view.ack(lease)
+
+
+def _check_high_claim(q: QueueUnderTest, view: View, seqs: list[int], lease: Lease) -> None:
+    assert (lease.seq, lease.event, lease.attempts) == (seqs[1], 2, 1)
+    assert rows(q, "seq, locked_by") == [(seqs[0], None), (seqs[1], lease.token)]
 
 
 def _prepare_three_groups(view: View) -> list[int]:
@@ -263,6 +282,18 @@ CALLS = [
         _check_publish,
     ),
     Call(
+        "publish with a dedup id",
+        _nothing,
+        lambda view, _: view.publish(GROUP, "new", dedup_id=f"id {secrets.token_hex(8)}"),
+        _check_publish,
+    ),
+    Call(
+        "publish again",
+        _published_with_id,
+        lambda view, state: view.publish(GROUP, "again", dedup_id=state[1]),
+        _check_again,
+    ),
+    Call(
         "publish_many",
         _nothing,
         lambda view, _: view.publish_many((GROUP, n) for n in range(5)),
@@ -295,6 +326,12 @@ CALLS = [
     Call("refused ack that hands on", _stranger, _refused_hand_on, _check_refused),
     Call("refused ack with statements", _stranger, _refused_hand_on_with, _check_refused),
     Call("claim", _published, lambda view, _: view.claim("w", 60), _check_claim),
+    Call(
+        "claim with min_priority",
+        _of_two_priorities,
+        lambda view, _: view.claim("w", 60, min_priority=2),
+        _check_high_claim,
+    ),
     Call(
         "claim_many",
         _prepare_three_groups,

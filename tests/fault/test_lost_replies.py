@@ -137,8 +137,8 @@ def test_a_redirect(q: FaultyQueue, where: str) -> None:
     view.publish(GROUP, "first")
     proxy = q.proxy
     location = {
-        "the same node": f"{proxy.url}/db/request?transaction",
-        "nobody": "http://127.0.0.1:9/db/request?transaction",
+        "the same node": f"{proxy.url}/db/execute?transaction",
+        "nobody": "http://127.0.0.1:9/db/execute?transaction",
         "garbage": "::not a URL::",
         "nowhere": "",
     }[where]

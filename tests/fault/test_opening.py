@@ -112,7 +112,21 @@ def test_a_table_dropped_under_a_running_client(
     view.publish_many([("f", 0), (GROUP, 0)])
     lease = take(view)
     q.execute(f"DROP TABLE {q.table(table)}")
-    raises_at_once(rqfast.SchemaError, lambda: use(view, lease))
+    before = contents(q)
+    error = raises_at_once(rqfast.SchemaError, lambda: use(view, lease))
+    assert "nothing was applied" in str(error)
+    assert contents(q) == before
+
+
+def contents(q: FaultyQueue) -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of the queue's tables that are there; of the lanes only how often they were used."""
+    there = {name for (name,) in q.sql("SELECT name FROM sqlite_master WHERE type='table'")}
+    columns = {"messages": "*", "groups": "*", "state": "*", "dedup": "*", "dead": "*", "lane": "sum(n)"}
+    return {
+        table: q.sql(f"SELECT {what} FROM {q.table(table)}")
+        for table, what in columns.items()
+        if q.table(table).strip('"') in there
+    }
 
 
 @pytest.mark.parametrize("index", ["m_head", "g_ready"])
@@ -125,21 +139,37 @@ def test_an_index_dropped_under_a_running_client_stops_its_claims(q: FaultyQueue
 
 
 @each_use
-@pytest.mark.parametrize("index", ["m_head", "m_lock", "m_tok", "g_ready", "g_due"])
+@pytest.mark.parametrize("index", ["m_head", "m_lock", "g_ready", "g_due"])
 def test_a_dropped_index_never_makes_a_false_success(
     q: FaultyQueue, index: str, use: Callable[[View, rqfast.Lease[Any]], Any]
 ) -> None:
-    """A call either needs no such index and does its work, or raises `SchemaError`."""
+    """A call either needs no such index and does its work, or raises `SchemaError` that says what became of it."""
     view = q.open()
     view.publish_many([("f", 0), (GROUP, 0)])
     lease = take(view)
     q.execute(f"DROP INDEX {q.table(index)}")
-    before = rows(q, "seq, locked_by, attempts, lock_expiry")
+    everything, before = contents(q), rows(q, "seq, locked_by, attempts, lock_expiry")
+    refused, answer = None, None
     try:
         answer = use(view, lease)
-    except rqfast.SchemaError:
+    except rqfast.SchemaError as error:
+        refused = str(error)
+    if refused is not None:
+        assert contents(q) == everything or "may have taken effect in part" in refused
         return
     assert rows(q, "seq, locked_by, attempts, lock_expiry") != before, f"told {answer!r}, nothing was done"
+
+
+@pytest.mark.parametrize("view_name", ["any", "high", "served"])
+def test_a_dropped_view_stops_claims_and_takes_no_message(q: FaultyQueue, view_name: str) -> None:
+    view = q.open()
+    view.publish(GROUP, 0, priority=2)
+    q.execute(f"DROP VIEW {q.table(view_name)}")
+    error = raises_at_once(rqfast.SchemaError, lambda: view.claim("w", min_priority=int(view_name == "high")))
+    # Of "served" reads a statement with RETURNING, which v8 passes over.
+    assert ("nothing was applied" in str(error)) == (view_name != "served")
+    assert rows(q, "locked_by, attempts") == [(None, 0)]
+    assert view.publish(GROUP, 1) == rows(q)[-1][0]
 
 
 def test_another_client_is_not_disturbed_by_one_that_cannot_open(q: FaultyQueue) -> None:

@@ -78,7 +78,12 @@ OLD: dict[str, list[Edit]] = {
     ],
     "LIMIT before the test of the head's due time": [
         Edit("any", DUE, ""),
-        Edit("claim_any", ANY, ANY + f' AND (SELECT k.due FROM "messages" k WHERE k.group_id="groups".group_id ORDER BY k.rank,k.due,k.seq LIMIT 1)<={T}'),
+        Edit(
+            "claim_any",
+            ANY,
+            ANY + ' AND (SELECT k.due FROM "messages" k WHERE k.group_id="groups".group_id '
+            f"ORDER BY k.rank,k.due,k.seq LIMIT 1)<={T}",
+        ),
     ],
     "LIMIT before the test of live leases": [
         Edit("any", LIVE, ""),
@@ -154,7 +159,9 @@ NEW: dict[str, list[Edit]] = {
     "delays are ignored": [Edit("publish_full", f"{T}+(value->>3)", T)],
     "seqs go on from 1 when the queue is empty": [
         Edit(
-            "lane_step_publishing", "SELECT seq FROM sqlite_sequence WHERE name='messages'", 'SELECT max(seq) FROM "messages"'
+            "lane_step_publishing",
+            "SELECT seq FROM sqlite_sequence WHERE name='messages'",
+            'SELECT max(seq) FROM "messages"',
         ),
     ],
     "a dedup id that stands is published again": [
@@ -190,7 +197,7 @@ NEW: dict[str, list[Edit]] = {
     ],
     "the hint tells the lowest priority": [Edit("outcome_high", "g.priority DESC", "g.priority")],
     "a look misses groups whose lease has lapsed": [
-        Edit("look", "g.ready_at>0 AND g.ready_at<=", "g.ready_at>0 AND g.ready_at<=-"),
+        Edit("look", "g.ready_at<>0 AND g.ready_at<=", "g.ready_at<>0 AND g.ready_at<=-"),
     ],
     "a look sees groups that are held back": [
         Edit("look_high", "AND l.lock_expiry>=", "AND l.lock_expiry>=9e15+"),

@@ -39,7 +39,7 @@ def test_a_strange_answer_teaches_nothing(body: bytes) -> None:
 
 def test_a_redirect_points_to_the_leader_without_credentials() -> None:
     cluster = Cluster([A], True)
-    cluster.redirected("http://user:secret@127.0.0.1:1002/db/request?transaction&redirect")
+    cluster.redirected("http://user:secret@127.0.0.1:1002/db/execute?transaction&redirect")
     assert cluster.leader == B
 
 

@@ -41,6 +41,7 @@ from rqfast._core import (
     slot_errors,
     slot_rows,
 )
+from rqfast.engine.outcome import RETURNING
 from rqfast.sql import Statements
 
 TEXTS = Texts(Statements(None).queue, False)
@@ -140,8 +141,8 @@ def claimed(decode: Callable[[str], Any] = orjson.loads) -> Lease[Any]:
     assert batch is not None
     batch.program(TEXTS, "lane", 5, 1000.5, 300.0, "holder")
     slots = empty_slots(batch)
-    slots[batch.statement_names.index("claim_read")] = [list(ROW)]
-    slots[-1] = [[5, None, None, None, 1000.5, -1]]
+    slots[batch.statement_names.index("claim_heads")] = [list(ROW)]
+    slots[-1] = [["[5,null,null,null]", 1000.5, -1]]
     assert batch.check(slots, 5)
     batch.resolve(slots, 1000.5, decode, no_clock)
     lease: Lease[Any] = call.future.value[0]
@@ -280,16 +281,16 @@ def good_slots(batch: Batch) -> list[list[Any]]:
     """What a server says to it."""
     slots = empty_slots(batch)
     names = batch.statement_names
-    read = names.index("claim_read")
+    read = names.index("claim_heads")
     slots[read] = [[seq, f"q{seq}", "1", 1, 0, None, 1000.5, 1030.5, 0, 4] for seq in (20, 21)]
-    slots[names.index("claim_read", read + 1)] = [list(ROW)]
-    slots[names.index("dedup_seqs")] = [[1, 12]]
-    slots[-1] = [[5, 30, "[1]", "[]", 1000.5, 0]]
+    slots[names.index("claim_heads", read + 1)] = [list(ROW)]
+    slots[names.index("dedup_seqs")] = [['{"1":12}']]
+    slots[-1] = [["[5,30,[1],[]]", 1000.5, 0]]
     return slots
 
 
 def body_of(slots: list[list[Any]]) -> bytes:
-    return orjson.dumps({"results": [{"values": rows} if rows else {"rows_affected": 1} for rows in slots]})
+    return orjson.dumps({"results": [{"columns": ["c"], "values": rows} if rows else {} for rows in slots]})
 
 
 def take_in(body: bytes, batch: Batch) -> bool:
@@ -389,17 +390,24 @@ def test_rows_of_any_shape_are_garbled_or_an_answer(data: st.DataObject) -> None
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        pytest.param(1, 1 << 63, id="base"),
-        (2, "[7]"),
-        (2, None),
-        (2, 3),
-        (3, '["0"]'),
-        (3, "[-1]"),
-        (3, "[true]"),
-        (3, "[[]]"),
-        (3, "{"),
-        (4, "1000.5"),
-        (4, None),
+        pytest.param(0, f"[5,{1 << 63},[1],[]]", id="base"),
+        (0, "[5,30,[7],[]]"),
+        (0, "[5,30,null,[]]"),
+        (0, "[5,30,3,[]]"),
+        (0, '[5,30,[1],["0"]]'),
+        (0, "[5,30,[1],[-1]]"),
+        (0, "[5,30,[1],[true]]"),
+        (0, "[5,30,[1],[[]]]"),
+        (0, "[5,30,[1],[]"),
+        (0, "[5,30,[1]]"),
+        (0, '{"n":5}'),
+        (0, '["5",30,[1],[]]'),
+        (0, None),
+        (0, 5),
+        (1, "1000.5"),
+        (1, None),
+        (2, "0"),
+        (2, 1000),
     ],
 )
 def test_a_bad_cell_of_the_outcome_is_garbled(place: int, value: Any) -> None:
@@ -431,8 +439,20 @@ def test_a_bad_cell_of_the_outcome_is_garbled(place: int, value: Any) -> None:
 def test_a_bad_cell_of_a_lease_is_garbled(place: int, value: Any) -> None:
     batch = full_batch()
     slots = good_slots(batch)
-    slots[batch.statement_names.index("claim_read")][0][place] = value
+    slots[batch.statement_names.index("claim_heads")][0][place] = value
     with pytest.raises(RqfastError, match="claimed row"):
+        take_in(body_of(slots), batch)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 5, "[1,12]", "{", '{"x":12}', '{"3":12}', '{"-1":12}', '{"1":"12"}', '{"1":1.5}', f'{{"1":{2**63}}}'],
+)
+def test_a_bad_cell_of_the_seqs_of_dedup_ids_is_garbled(value: Any) -> None:
+    batch = full_batch()
+    slots = good_slots(batch)
+    slots[batch.statement_names.index("dedup_seqs")][0][0] = value
+    with pytest.raises(RqfastError, match="dedup id"):
         take_in(body_of(slots), batch)
 
 
@@ -442,6 +462,45 @@ def test_another_number_or_no_row_means_that_it_was_never_applied() -> None:
     assert not batch.check(slots, 6)
     slots[-1] = []
     assert not batch.check(slots, 5)
+
+
+@pytest.mark.parametrize("name", sorted(RETURNING & set(full_batch().statement_names)))
+def test_rows_that_the_server_kept_are_still_to_be_read(name: str) -> None:
+    batch = full_batch()
+    slots: list[Any] = good_slots(batch)
+    for at, said in enumerate(batch.statement_names):
+        if said == name:
+            slots[at] = None
+    assert not batch.check(slots, 5)
+
+
+def test_a_claim_that_found_nothing_is_whole() -> None:
+    batch = full_batch()
+    slots = good_slots(batch)
+    for at, said in enumerate(batch.statement_names):
+        if said == "claim_heads":
+            slots[at] = []
+    assert batch.check(slots, 5)
+
+
+def test_rows_that_come_in_any_order_are_sorted() -> None:
+    batch = full_batch()
+    slots = good_slots(batch)
+    slots[batch.statement_names.index("claim_heads")].reverse()
+    assert batch.check(slots, 5)
+    answer(slots, batch)
+    leases = [call.future.value for call in batch.calls() if isinstance(call, Claim)]
+    assert [lease.seq for found in leases for lease in found or ()] == [20, 21, 7]
+
+
+def test_what_is_read_again_are_plain_reads_in_the_slots_of_their_twins() -> None:
+    batch = full_batch()
+    statements = Statements(None).queue
+    twins = {"claim_heads": "claim_read", "dedup_seqs": "dedup_seqs_again", "outcome": "outcome_again"}
+    reads = {slot: statement[0] for slot, statement in batch.reread(TEXTS, "lane")}
+    expected = {at: statements[twins[name]] for at, name in enumerate(batch.statement_names) if name in twins}
+    assert reads == expected
+    assert all(text.startswith("SELECT ") for text in reads.values())
 
 
 def test_a_program_is_one_json_document_whose_texts_are_ready_made() -> None:

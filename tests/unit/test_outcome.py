@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from rqfast import ConfigError, SchemaError, StatementError
-from rqfast.engine.outcome import Kind, Reply, Result, of_exception, of_reply
+from rqfast.engine.outcome import RETURNING, Kind, Reply, Result, of_exception, of_reply
 
 NODE = "http://127.0.0.1:4001"
 LANE = "rqfast_lane"
@@ -23,7 +23,12 @@ def test_rows_of_each_statement_when_applied() -> None:
     reply = {"results": [{"rows_affected": 1}, {}, {"columns": ["n"], "types": ["integer"], "values": [[7]]}]}
     result = classify(200, reply)
     assert result.kind is Kind.APPLIED
-    assert result.rows == [[], [], [[7]]]
+    assert result.rows == [None, None, [[7]]]
+
+
+def test_a_statement_that_found_nothing_is_not_one_without_rows() -> None:
+    result = classify(200, {"results": [{}, {}, {"columns": ["n"], "types": ["integer"]}]})
+    assert result.rows == [None, None, []]
 
 
 def test_a_refused_number_means_that_it_was_applied_before() -> None:
@@ -86,7 +91,7 @@ def test_other_server_errors_are_unknown(status: int, text: bytes) -> None:
 
 
 def test_a_redirect_names_the_leader() -> None:
-    result = classify(301, b"", "http://127.0.0.1:4003/db/request?transaction")
+    result = classify(301, b"", "http://127.0.0.1:4003/db/execute?transaction")
     assert result.kind is Kind.NOT_APPLIED
     assert result.leader.startswith("http://127.0.0.1:4003")
 
@@ -109,9 +114,20 @@ def test_what_is_refused_for_good_raises_its_own_error(status: int, kind: type[E
     "text", ["no such table: messages", "no such index: rqfast_m_head", "no such column: rank", "no such view: v"]
 )
 def test_tables_that_are_gone_never_pass_for_success(text: str) -> None:
-    # The server commits the other statements then: the errors of any slot count.
-    result = classify(200, {"results": [{}, {"error": text}, {"values": [[1]]}]})
+    result = classify(200, {"results": [{}, {"error": text}]})
     assert isinstance(result.error, SchemaError)
+    assert "nothing was applied" in str(result.error)
+
+
+@pytest.mark.parametrize("text", ["no such table: rqfast_state", "database or disk is full"])
+@pytest.mark.parametrize("name", sorted(RETURNING))
+def test_what_a_server_may_commit_in_part_is_not_called_undone(name: str, text: str) -> None:
+    # A RETURNING that fails undoes the others only from v9.4.2 on.
+    reply = Reply(200, "", orjson.dumps({"results": [{}, {"error": text}, {"values": [[1]]}]}), NODE)
+    result = of_reply(reply, ["lane_step", name, "outcome"], LANE)
+    assert result.kind is Kind.FATAL
+    assert "may have taken effect in part" in str(result.error)
+    assert "nothing was applied" not in str(result.error)
 
 
 CONNECTION: Any = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)

@@ -31,6 +31,11 @@ LARGE = 1 << 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
 
+def _is_whole(rows: list[list[Any] | None], statements: Sequence[Sequence[Any]], path: str) -> bool:
+    # No rows where some were asked for would be taken for "there are none", and a request for never applied.
+    return len(rows) == len(statements) and (not path.startswith("/db/query") or None not in rows)
+
+
 class RqliteEngine:
     """Talks to the nodes of one cluster; belongs to one event loop."""
 
@@ -197,7 +202,9 @@ class RqliteEngine:
                 left = max(0.05, deadline() - loop.time())
                 result = await self._attempt_within(min(patience, left), node, path, body, names or [])
                 if result.kind is Kind.APPLIED:
-                    return result.rows
+                    if _is_whole(result.rows, statements, path):
+                        return [rows or [] for rows in result.rows]
+                    result = Result(Kind.UNKNOWN, "a reply without the rows that were asked for")
                 if result.error is not None:
                     raise result.error
                 text = f"{node}: {result.text}"

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -280,7 +280,7 @@ class SqliteEngine:
         except sqlite3.Error as error:
             log.warning("%s: statistics could not be removed, claims may be slow: %s", self.path, error)
 
-    def resolve(self, batch: Batch, slots: list[list[Any]]) -> Outcome:
+    def resolve(self, batch: Batch, slots: Sequence[list[Any] | None]) -> Outcome:
         """Give each call of the batch its outcome."""
         outcome = batch.resolve(slots, self.clock.now(), self._decode, self.clock.now)
         self.clock.saw(outcome.t)

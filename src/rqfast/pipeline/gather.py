@@ -36,7 +36,7 @@ R = TypeVar("R")
 class Carrier(Protocol):
     """What takes batches to the engine: a numbered lane of rqlite, or the worker thread of a SQLite file."""
 
-    async def send(self, batch: Batch) -> list[list[Any]] | None:
+    async def send(self, batch: Batch) -> Sequence[list[Any] | None] | None:
         """Run a batch; None: it was never applied."""
 
     @property
@@ -64,7 +64,7 @@ class Gather:
         queue: Hashable,
         *,
         open: Callable[[], Coroutine[Any, Any, Sequence[Carrier]]],
-        resolve: Callable[[Batch, list[list[Any]]], Outcome],
+        resolve: Callable[[Batch, Sequence[list[Any] | None]], Outcome],
         unavailable: Callable[[str], Unavailable],
         timeout: float,
         tend: Callable[[], Coroutine[Any, Any, None]] | None = None,

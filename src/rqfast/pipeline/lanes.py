@@ -16,7 +16,8 @@ from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
 from .retry import MOST_COPIES, UNANSWERED, Progress, Step, next_step
 
-Rows = list[list[Any]]
+# Of each statement; None where it has none.
+Rows = list[list[Any] | None]
 
 # A lane's row is deleted after a day of silence; long before that, a new one is registered.
 SILENCE = 6 * 3600.0

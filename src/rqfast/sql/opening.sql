@@ -23,7 +23,7 @@ SELECT count(*) FROM {messages} INDEXED BY {m_lock} WHERE locked_by IS NOT NULL 
 -- fragment: held
 -- Whether anything in the queue would be changed by a jump of its time: a lease, a parking, a delay.
 (EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_lock} WHERE locked_by IS NOT NULL)
-OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at<9e15))
+OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at<>0 AND ready_at<9e15))
 
 -- name: clock
 -- The queue's time, the anchor of this boot, and whether a jump would change something.

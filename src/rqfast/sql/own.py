@@ -11,9 +11,10 @@ from ..errors import InvalidMessage
 
 INT64 = 1 << 63
 
-# Strings, quoted names and comments; placeholders; words; what is left one character at a time.
+# Strings, quoted names and comments; placeholders; words; what is left one character at a time.  (SQLite takes a
+# byte order mark before a word for a blank.)
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))
+    r"""(?P<skip>[\s\ufeff]+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))
     |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
     |(?P<place>\?\d*|[:@$][A-Za-z_]\w*)
     |(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)

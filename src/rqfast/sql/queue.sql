@@ -28,7 +28,7 @@ CASE WHEN paused THEN 9e15 ELSE coalesce(
 
 -- fragment: drain
 -- A group row lives as long as the group has a message or is paused; follows what computed ready_at.
-DELETE FROM {groups} INDEXED BY {g_due} WHERE ready_at=8e15 AND ready_at>0
+DELETE FROM {groups} INDEXED BY {g_due} WHERE ready_at=8e15 AND ready_at<>0
 
 -- fragment: base
 -- The last seq before this request's publishes.
@@ -85,8 +85,9 @@ UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2, busy=1
 
 -- name: outcome
 -- The end of each request.  What cannot be asked again; the time; and whether a claim would find work: 0, else -1.
--- Exact enough to decide whether the next claim is sent at once or looks first.  RETURNING, since /db/execute, which prepares each statement once where /db/request does
--- it three times, gives no rows otherwise; where a server gives none all the same, outcome_again is read.
+-- Exact enough to decide whether the next claim is sent at once or looks first.  RETURNING, since /db/execute, which
+-- prepares each statement once where /db/request does it three times, gives no rows otherwise; where a server gives
+-- none all the same, outcome_again is read.
 UPDATE {state} SET busy=0 RETURNING {of_lane},t,(paused=0 AND {any_ready})-1
 
 -- name: outcome_high
@@ -136,8 +137,9 @@ INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELEC
 WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO UPDATE SET priority=excluded.priority WHERE {groups}.priority<0
 
 -- fragment: seqs_of_ids
--- A JSON object, from the place of each row of ?1 that has a dedup id to the seq of that id.
-SELECT json_group_object(key,(SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)) FROM json_each(?1) WHERE value->>5 IS NOT NULL
+-- A JSON object, from the place of each row of ?1 that has a dedup id to the seq of that id.  ("key" is quoted: of a
+-- keyword as a name rqlite v8 understands no RETURNING.)
+SELECT json_group_object("key",(SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)) FROM json_each(?1) WHERE value->>5 IS NOT NULL
 
 -- name: dedup_seqs
 -- The seqs of messages that may have been published before.
@@ -150,7 +152,7 @@ UPDATE {state} SET busy=busy RETURNING ({seqs_of_ids})
 -- name: wake_due
 -- Groups whose lease, parking or delay has ended are claimable again.  Bounded by ?1, as many as are claimed and some
 -- more: 100,000 that end together must not stall one commit.
-UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT ?1)
+UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at<>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT ?1)
 
 -- fragment: claim_groups
 -- ?1 how many, ?2 visibility: the groups that are served, of those {x} in turn order.  Their turn is now, and they
@@ -200,8 +202,8 @@ max(?1,{t})
 -- A plain read with the claim's own test, on the claimable groups that {x} walks: is there work at time ?1 for
 -- priorities from ?2 on, when will the next group that is held back be ready, and what is the time.
 SELECT {going} AND (EXISTS(SELECT 1 FROM {groups} g {x} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})
-OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0 AND g.ready_at<={look_at} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})),
-(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at>{look_at} AND ready_at<9e15), {t}
+OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at<>0 AND g.ready_at<={look_at} AND g.priority>=?2 AND g.paused=0 AND (SELECT k.due {head})<={look_at} AND NOT {live({look_at})})),
+(SELECT min(ready_at) FROM {groups} INDEXED BY {g_due} WHERE ready_at<>0 AND ready_at>{look_at} AND ready_at<9e15), {t}
 
 -- name: look
 -- For all priorities.

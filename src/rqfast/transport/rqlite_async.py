@@ -218,7 +218,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
     async def _tend(self) -> None:
         await self._opening(self._timeout).forget_statistics()
 
-    def _resolve(self, batch: Batch, rows: list[list[Any]]) -> Outcome:
+    def _resolve(self, batch: Batch, rows: Sequence[list[Any] | None]) -> Outcome:
         outcome = batch.resolve(rows, self._clock.now(), self._options.decoder, self._clock.now)
         self._clock.saw(outcome.t)
         return outcome
