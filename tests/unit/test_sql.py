@@ -348,7 +348,7 @@ def work(rows: int | None, more: int) -> dict[str, int]:
         ("groups_drain", ()),
         ("publish_plain", ('[["h4","1"]]', "lane")),
         ("publish_groups", ('[["h4",0]]',)),
-        ("wake_due", ()),
+        ("wake_due", (300,)),
         ("claim_any", (1, 4.5)),
         ("claim_heads", ("~x:1", 4.5)),
         ("claim_1", (1, 4.5)),
