@@ -161,6 +161,8 @@ cdef class Batch:
         for call in self.calls():
             if not call._gone():
                 call._fail(_copy(error))
+            elif call.kind == IS_CLAIM:
+                (<Claim>call).tied = None
 
     def reject_claims(self, error):
         """Give the error to the callers of claims: what comes for them goes back."""
@@ -602,7 +604,7 @@ cdef class Batch:
         cdef Claim call
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
-        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in rows]
+        cdef list leases = [_claimed_lease(row, block.token, decode, clock) for row in rows]
         if count < block.limit:
             outcome.short.append(block.min_priority)
         for call in block.claims:
@@ -610,6 +612,7 @@ cdef class Batch:
                 outcome.refused.append(call)
                 continue
             if call._gone():
+                call.tied = None
                 continue
             if at >= count:
                 outcome.unfilled.append(call)
@@ -665,6 +668,8 @@ cdef set _positions(object text, Py_ssize_t count):
 
 
 cdef int _check_lease_row(object row) except -1:
+    if type(row) is Lease:
+        return 0
     if type(row) is not list or len(<list>row) != 10:
         raise GarbledReply("a claimed row is not what it should be")
     cdef list r = <list>row
