@@ -163,6 +163,8 @@ cdef class Batch:
         for call in self.calls():
             if not call._gone():
                 call._fail(_copy(error))
+            elif call.kind == IS_CLAIM:
+                (<Claim>call).tied = None
 
     def reject_claims(self, error):
         """Give the error to the callers of claims: what comes for them goes back."""
@@ -611,7 +613,7 @@ cdef class Batch:
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
         # RETURNING gives them in no order.
-        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in sorted(rows, key=_first)]
+        cdef list leases = [_claimed_lease(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
         if count < block.limit:
             outcome.short.append(block.min_priority)
         for call in block.claims:
@@ -619,6 +621,7 @@ cdef class Batch:
                 outcome.refused.append(call)
                 continue
             if call._gone():
+                call.tied = None
                 continue
             if at >= count:
                 outcome.unfilled.append(call)
@@ -685,11 +688,13 @@ cdef dict _known_seqs(list rows, Py_ssize_t count):
     return found
 
 
-def _first(row):
-    return row[0]
+def _seq_of(row):
+    return (<Lease>row).seq if type(row) is Lease else row[0]
 
 
 cdef int _check_lease_row(object row) except -1:
+    if type(row) is Lease:
+        return 0
     if type(row) is not list or len(<list>row) != 10:
         raise GarbledReply("a claimed row is not what it should be")
     cdef list r = <list>row

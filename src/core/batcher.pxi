@@ -444,8 +444,8 @@ cdef class Batcher:
                     continue
             if call._gone() or (call.kind == IS_SETTLE and (<Settle>call).then is not None and (<Settle>call).then._gone()):
                 self._unpin(call)
-                if call.kind == IS_SETTLE:
-                    (<Settle>call)._part()
+                if call.kind == IS_SETTLE and (<Settle>call).then is not None:
+                    (<Settle>call).then.tied = None
             elif not self._goes(batch, call, self._refreshed(pin)):
                 pin.closed = True
                 if shared:
@@ -506,7 +506,6 @@ cdef class Batcher:
         cdef Call call
         for call in batch.acks:
             self._unpin(call)
-            (<Settle>call)._part()
         for call in batch.others:
             self._unpin(call)
         for call in batch.pubs:

@@ -284,12 +284,6 @@ cdef class Settle(Call):
         # What marks a parked message is no token.
         return "" if self.lease.token == "__parked__" else self.lease.token
 
-    cdef int _part(self) except -1:
-        # They hold each other until the claim is over.
-        if self.then is not None and self.then._gone():
-            self.then = None
-        return 0
-
     cdef int _lose(self) except -1:
         # `on_lost` is how lost="warn" works: it is told, and the call returns.
         if self.then is not None:

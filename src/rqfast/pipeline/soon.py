@@ -13,7 +13,6 @@ from .._core import Call, Relay
 from ..errors import RqfastError
 from .backlog import Pending, ThreadBacklog
 
-
 # As `concurrent.futures` has it.
 FINISHED = "FINISHED"
 

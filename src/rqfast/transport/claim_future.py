@@ -9,9 +9,7 @@ from typing import Any
 from .._core import ClaimFuture, Lease
 
 
-def after(
-    claim: ClaimFuture, work: asyncio.Future[Any], give_back: Callable[[list[Lease[Any]]], None]
-) -> ClaimFuture:
+def after(claim: ClaimFuture, work: asyncio.Future[Any], give_back: Callable[[list[Lease[Any]]], None]) -> ClaimFuture:
     """The future of a claim and more: done when `work`, which awaits the claim, is done; it ends with it."""
     outer = ClaimFuture(claim.get_loop().create_future(), give_back)
 
