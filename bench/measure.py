@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from .servers import Server
@@ -15,7 +15,7 @@ from .servers import Server
 class Cost:
     """Of one round: messages done, and the sums for all of them; `requests` -1 where the server does not tell.
 
-    `how` is what a side that chooses (callers, rows a request) has chosen.
+    `how` is what a side that chooses (callers, rows a request) has chosen; `latencies` those of some calls, in seconds.
     """
 
     messages: int
@@ -24,6 +24,7 @@ class Cost:
     entries: int = 0
     requests: int = 0
     how: str = ""
+    latencies: list[float] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -31,15 +32,25 @@ class Cost:
         return self.messages / self.seconds
 
 
+_elapsed = 0.0
+
+
+def stopwatch() -> float:
+    """Seconds spent inside `measured` so far: the clock that pytest-benchmark is given, so that it sees no set-up."""
+    return _elapsed
+
+
 @contextmanager
 def measured(server: Server, messages: int, how: str = "") -> Iterator[Cost]:
     """Measure the body; the server's counters are read outside of the time."""
     cost = Cost(messages, how=how)
+    global _elapsed
     before = server.counters()
     start, cpu = time.perf_counter(), time.process_time()
     yield cost
     cost.seconds = time.perf_counter() - start
     cost.cpu = time.process_time() - cpu
+    _elapsed += cost.seconds
     after = server.counters()
     cost.entries = after.entries - before.entries
     cost.requests = -1 if after.requests < 0 else after.requests - before.requests
