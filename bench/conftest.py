@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.cluster import find_rqlited
 
 from .best import Best
-from .machine import cores, describe, syncs_per_second
+from .machine import describe, pin_clients, syncs_per_second
 from .report import Report
 from .servers import Server, running
 from .sizes import FULL, NORMAL, Sizes
@@ -29,10 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The clients' core; what is started for it (threads, helper processes) inherits it."""
-    pins = cores()
     _report.machine = describe(find_rqlited())
-    if pins is not None:
-        os.sched_setaffinity(0, pins[1])
+    pin_clients()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

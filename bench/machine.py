@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,11 +21,22 @@ DISK_SECONDS = 1.0
 PACKAGES = ("aiohttp", "orjson", "httpx", "uvloop")
 
 
+@cache
 def cores() -> tuple[set[int], set[int]] | None:
-    """The cores of servers and of clients; None where processes cannot be pinned, or there is one core only."""
+    """The cores of servers and of clients; None where processes cannot be pinned, or there is one core only.
+
+    First asked before this process pins itself.
+    """
     if not hasattr(os, "sched_setaffinity") or not {SERVER_CORE, CLIENT_CORE} <= os.sched_getaffinity(0):
         return None
     return {SERVER_CORE}, {CLIENT_CORE}
+
+
+def pin_clients() -> None:
+    """This process, and all that it starts from now on, runs on the clients' core."""
+    pins = cores()
+    if pins is not None:
+        os.sched_setaffinity(0, pins[1])
 
 
 def pinning() -> str:

@@ -74,9 +74,8 @@ def claim_and_ack(server: Server, queue: str, work: Work, workers: int, *, toget
 
 def publish_many_sync(server: Server, queue: str, work: Work) -> Cost:
     """One `publish_many` of a script."""
-    with closing(connect(server.url, queue=queue)) as transport:
-        with measured(server, work.messages, "sync") as cost:
-            seqs = transport.publish_many(work.rows())
+    with closing(connect(server.url, queue=queue)) as transport, measured(server, work.messages, "sync") as cost:
+        seqs = transport.publish_many(work.rows())
     assert len(seqs) == work.messages
     check_published(server, queue, work)
     return cost
@@ -99,10 +98,9 @@ def publish_many_async(server: Server, queue: str, work: Work) -> Cost:
 
 def publish_soon(server: Server, queue: str, work: Work) -> Cost:
     """A script's own loop, and `flush` after it."""
-    with closing(connect(server.url, queue=queue)) as transport:
-        with measured(server, work.messages, "publish_soon, flush") as cost:
-            for group, event in work.rows():
-                transport.publish_soon(group, event)
-            transport.flush()
+    with closing(connect(server.url, queue=queue)) as transport, measured(server, work.messages) as cost:
+        for group, event in work.rows():
+            transport.publish_soon(group, event)
+        transport.flush()
     check_published(server, queue, work)
     return cost

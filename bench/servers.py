@@ -58,6 +58,11 @@ class Server:
         """Remove the tables of a queue."""
         ClusterDatabase(self.database).drop(queue)
 
+    def snapshot(self) -> None:
+        """Let the leader make one now; it may refuse when nothing is new."""
+        if isinstance(self.database, Cluster):
+            self.database.leader().request("POST", "/snapshot")
+
     def counters(self) -> Counters:
         """Of the leader: Raft entries, requests, and those of them that were plain reads."""
         if isinstance(self.database, DevDatabase):
