@@ -48,17 +48,24 @@ class Row:
         return ours.low > theirs.high or ours.high < theirs.low
 
     @property
+    def is_even(self) -> bool:
+        """Whether it was measured more than once, without a difference."""
+        return len(self.theirs) > 1 and len(self.ours) > 1 and not self.differs
+
+    @property
     def reached(self) -> bool | None:
-        """Whether the goal is reached; None without one."""
+        """Whether the goal is reached; None without one.  A difference inside the spread is none."""
         value = self.ratio if self.theirs else Spread.of(self.ours).median
         if self.goal is None or value is None:
             return None
+        if self.is_even:
+            value = 1.0
         return value <= self.goal if self.at_most else value >= self.goal
 
     def cells(self) -> list[str]:
         """As text: what, against, ours, theirs, ratio, goal, reached."""
         ratio = "" if self.ratio is None else f"{digits(self.ratio)}x"
-        if self.theirs and len(self.ours) > 1 and not self.differs:
+        if self.is_even:
             ratio = f"{NO_DIFFERENCE} ({ratio})"
         times = "x" if self.theirs else ""
         goal = "" if self.goal is None else f"{'at most ' if self.at_most else ''}{self.goal:g}{times}"

@@ -12,7 +12,7 @@ import pytest
 from rqfast import connect, connect_async
 
 from .bare import callers_on
-from .claims import MS
+from .claims import MS, blocks_of
 from .measure import quantile, stopwatch
 from .report import Report, Row
 from .servers import Server
@@ -43,8 +43,8 @@ def add(benchmark: Any, report: Report, server: Server, what: str, ours: list[fl
         what,
         "one bare POST",
         "ms",
-        blocks(ours),
-        blocks(theirs),
+        blocks_of(ours),
+        blocks_of(theirs),
         goal,
         True,
         told(ours, theirs),
