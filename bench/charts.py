@@ -44,7 +44,7 @@ def bars(path: Path, title: str, y: str, data: Mapping[str, list[float]]) -> Non
         [max(data[name]) - value for name, value in zip(names, middles, strict=True)],
     ]
     axes.barh(names, middles, xerr=spread, color=COLOURS["rqfast"], ecolor="#444444", height=0.55)
-    axes.set(title=title, xlabel=y)
+    axes.set(title=title, xlabel=y, xscale="log")
     axes.grid(True, axis="x", alpha=0.3)
     save(figure, path)
 

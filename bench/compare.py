@@ -45,3 +45,8 @@ def add_rates(
         row = Row(benchmark.group, server.name, what, against, PER_SECOND, ours, theirs, goal)
         row.extra = benchmark.extra_info["sides"]
         report.add(benchmark, row)
+
+
+def cpu_of(costs: dict[str, list[Cost]]) -> dict[str, list[float]]:
+    """Client CPU a message of each side, in us, one value a round."""
+    return {side: [cost.cpu / cost.messages * 1e6 for cost in found] for side, found in costs.items()}

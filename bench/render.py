@@ -55,7 +55,9 @@ def main(results: Path, document: Path) -> None:
     rows = [row for benchmark in found for row in benchmark["extra_info"].get("rows", [])]
     for group, title in GROUPS.items():
         of_group = [row for row in rows if row["group"] == group]
-        pictures = list(draw(group, found, folder, document.stem))
+        pictures = [*draw(group, found, folder, document.stem)]
+        if group == "core":
+            pictures += draw_cpu(found, folder, document.stem)
         if of_group or pictures:
             lines += [f"## {title}", "", *tables(of_group), *pictures]
     lines += ["## What a message costs", "", *costs(found)]
@@ -113,7 +115,7 @@ def draw(group: str, found: list[dict[str, Any]], folder: Path, link: str) -> It
         if benchmark["group"] != group:
             continue
         extra, place = benchmark["extra_info"], server_of(benchmark)
-        for key, draw_one in (("throughput", throughput), ("claim_seconds", depth), ("cpu", cpu)):
+        for key, draw_one in (("throughput", throughput), ("claim_seconds", depth)):
             if key in extra:
                 file = f"{re.sub('[^a-z]+', '-', benchmark['name'].lower()).strip('-')}-{place.replace(' ', '-')}.svg"
                 title = draw_one(folder / file, extra[key], group, place)
@@ -141,11 +143,17 @@ def depth(path: Path, data: dict[str, dict[str, float]], group: str, place: str)
     return title
 
 
-def cpu(path: Path, data: dict[str, list[float]], group: str, place: str) -> str:
-    """CPU a call."""
-    title = f"Client CPU a message over the loop's own floor, {place}"
-    charts.bars(path, title, "us of process time a message", data)
-    return title
+def draw_cpu(found: list[dict[str, Any]], folder: Path, link: str) -> Iterator[str]:
+    """CPU a message of all groups, one chart a server."""
+    places: dict[str, dict[str, list[float]]] = {}
+    for benchmark in found:
+        places.setdefault(server_of(benchmark), {}).update(benchmark["extra_info"].get("cpu", {}))
+    for place, data in places.items():
+        if data:
+            title = f"Client CPU a message, {place}"
+            file = f"cpu-{place.replace(' ', '-')}.svg"
+            charts.bars(folder / file, title, "us of process time a message (logarithmic)", data)
+            yield from (f"![{title}]({link}/{file})", "")
 
 
 if __name__ == "__main__":

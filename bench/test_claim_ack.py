@@ -8,7 +8,7 @@ import pytest
 
 from . import bare, ours, plain, raw
 from .best import Best
-from .compare import RQFAST, add_rates, rounds_of
+from .compare import RQFAST, add_rates, cpu_of, rounds_of
 from .measure import Cost, middle, stopwatch
 from .report import Report, Row
 from .servers import Server
@@ -82,6 +82,12 @@ def test_workers(benchmark: Any, server: Server, report: Report, sides: Sides, s
     )
     goals = GOALS.get(server.name, GOALS["1 node"])
     add_rates(benchmark, report, server, f"{WORKERS} workers, claim then ack, {GROUPS:,} groups", costs, goals)
+    cpu = cpu_of(costs)
+    benchmark.extra_info["cpu"] = {
+        "claim+ack, rqfast": cpu[RQFAST],
+        "claim+ack, bare": cpu["bare"],
+        "claim+ack, httpx": cpu["httpx"],
+    }
     curve = {
         n: sides.filled(ours.claim_and_ack, Work(min(sizes.worked, 400 + 20 * n), MANY_GROUPS), n).rate
         for n in CONCURRENCY

@@ -11,7 +11,7 @@ import pytest
 
 from . import bare, ours, plain, raw
 from .best import Best
-from .compare import PER_SECOND, RQFAST, add_rates, rounds_of
+from .compare import PER_SECOND, RQFAST, add_rates, cpu_of, rounds_of
 from .measure import Cost, stopwatch
 from .report import Report, Row
 from .servers import Server
@@ -67,6 +67,12 @@ def test_single_calls(
     goals = GOALS.get(server.name, GOALS["1 node"])
     add_rates(benchmark, report, server, f"single publish, {IN_FLIGHT:,} in flight", costs, goals)
     curve = {n: on_new_queue(ours.publish, min(sizes.publishes, 600 + 20 * n), n).rate for n in CONCURRENCY}
+    cpu = cpu_of(costs)
+    benchmark.extra_info["cpu"] = {
+        "publish, rqfast": cpu[RQFAST],
+        "publish, bare": cpu["bare"],
+        "publish, httpx": cpu["httpx"],
+    }
     benchmark.extra_info["throughput"] = {
         RQFAST: curve,
         "bare": {n: cost.rate for n, cost in bares.items()},
@@ -102,7 +108,12 @@ def test_publish_many(
     ):
         rates = [cost.rate for cost in costs[side]]
         report.add(benchmark, Row("publish", server.name, what, against, PER_SECOND, rates, theirs, goal))
-    cpu = {side: [cost.cpu / cost.messages * 1e6 for cost in found] for side, found in costs.items()}
+    cpu = cpu_of(costs)
+    benchmark.extra_info["cpu"] = {
+        "publish_many, sync": cpu[RQFAST],
+        "publish_many, async": cpu["async"],
+        "bodies encoded beforehand": cpu["raw"],
+    }
     report.add(
         benchmark,
         Row("core", server.name, "client CPU of publish_many, a row", "", "us", cpu[RQFAST], [], 0.8, at_most=True),
