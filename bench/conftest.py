@@ -13,7 +13,7 @@ from .best import Best
 from .machine import describe, pin_clients, syncs_per_second
 from .report import Report
 from .servers import Server, running
-from .sizes import FULL, NORMAL, Sizes
+from .sizes import FULL, NORMAL, QUICK, Sizes
 
 _report = Report()
 
@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of `pytest bench/`."""
     group = parser.getgroup("rqfast bench")
     group.addoption("--full", action="store_true", help="publish_many of 1,000,000 messages, idle for 60 s")
+    group.addoption("--quick", action="store_true", help="tiny sizes: shows that the suite works, measures nothing")
     group.addoption("--nodes", default="1,3", help="sizes of clusters to measure on: 1, 3 or 1,3 (default)")
     group.addoption("--rounds", type=int, default=0, help="rounds of each comparison (default: 5 on 1 node, 3 on 3)")
 
@@ -52,6 +53,8 @@ def _server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.fixture
 def sizes(request: pytest.FixtureRequest) -> Sizes:
     """How much is measured."""
+    if request.config.getoption("quick"):
+        return QUICK
     return FULL if request.config.getoption("full") else NORMAL
 
 
@@ -59,7 +62,9 @@ def sizes(request: pytest.FixtureRequest) -> Sizes:
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often each side runs."""
     server = request.node.callspec.params.get("server", 1) if hasattr(request.node, "callspec") else 1
-    return int(request.config.getoption("rounds")) or (5 if server == 1 else 3)
+    return int(request.config.getoption("rounds")) or (
+        1 if request.config.getoption("quick") else 5 if server == 1 else 3
+    )
 
 
 @pytest.fixture

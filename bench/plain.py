@@ -29,7 +29,7 @@ def _run(server: Server, callers: int, messages: int, task: Task) -> Cost:
     async def run() -> Cost:
         transport = await AsyncRqliteTransport.from_url(server.leader_url)
         try:
-            with measured(server, messages, f"{callers} callers") as cost:
+            with measured(server, messages, f"{callers} caller{'s' * (callers > 1)}") as cost:
                 await asyncio.gather(*(task(transport, k) for k in range(callers)))
         finally:
             await transport.close()

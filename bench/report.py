@@ -11,6 +11,8 @@ from rich.table import Table
 from .measure import Cost, Spread, middle, quantile
 
 NO_DIFFERENCE = "no difference"
+# A spread above this is noise, and proves neither a difference nor its absence.
+STEADY = 0.2
 
 
 @dataclass
@@ -54,11 +56,11 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the goal is reached; None without one.  A difference inside the spread is none."""
+        """Whether the goal is reached; None without one.  A difference inside a small spread is none."""
         value = self.ratio if self.theirs else Spread.of(self.ours).median
         if self.goal is None or value is None:
             return None
-        if self.is_even:
+        if self.is_even and Spread.of(self.ours).half <= STEADY and Spread.of(self.theirs).half <= STEADY:
             value = 1.0
         return value <= self.goal if self.at_most else value >= self.goal
 

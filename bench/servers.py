@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tests.cluster import Cluster, find_rqlited, free_port, run_servers_on, wait_until
+from tests.cluster import Cluster, Node, find_rqlited, free_port, run_servers_on, wait_until
 from tests.contract.conftest import ClusterDatabase
 from tests.devserver import DevDatabase, ask
 
@@ -58,6 +58,11 @@ class Server:
         """Remove the tables of a queue."""
         ClusterDatabase(self.database).drop(queue)
 
+    @staticmethod
+    def _leader(cluster: Cluster) -> Node:
+        """Asked of /status, which the servers do not count."""
+        return next(node for node in cluster.nodes if node.raft()["state"] == "Leader")
+
     def snapshot(self) -> None:
         """Let the leader make one now; it may refuse when nothing is new."""
         if isinstance(self.database, Cluster):
@@ -67,7 +72,7 @@ class Server:
         """Of the leader: Raft entries, requests, and those of them that were plain reads."""
         if isinstance(self.database, DevDatabase):
             return Counters(self.database.raft_entries(), -1, -1)
-        leader = self.database.leader()
+        leader = self._leader(self.database)
         entries = int(leader.raft()["last_log_index"])
         body = leader.request("GET", "/debug/vars")[1]
         http = json.loads(body)["http"]

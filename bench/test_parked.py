@@ -25,38 +25,38 @@ pytestmark = [pytest.mark.benchmark(group="parked", timer=stopwatch), pytest.mar
 LIVE = Work(1000, 100)
 PIECE = 2000
 LONG = 3600.0
-# How long leases last that are to lapse together: long enough to take them all.
-LAPSE = 60.0
 OPTIMIZE_SECONDS = 60.0
 LONGEST_CLAIM = 10.0
 
-Obstacle = Callable[[Any, int], Awaitable[None]]
+Obstacle = Callable[[Any, Sizes], Awaitable[None]]
 
 
-async def publish_behind(transport: Any, count: int, delay: float = 0.0) -> None:
-    """One message in each of so many groups."""
-    await transport.publish_many(Message(f"behind{n}", n, delay=delay) for n in range(count))
+async def publish_behind(transport: Any, sizes: Sizes, delay: float = 0.0) -> None:
+    """One message in each of many groups."""
+    await transport.publish_many(Message(f"behind{n}", n, delay=delay) for n in range(sizes.behind))
 
 
-async def parked(transport: Any, count: int) -> None:
+async def parked(transport: Any, sizes: Sizes) -> None:
     """Groups whose heads were given back with a delay."""
-    await publish_behind(transport, count)
+    await publish_behind(transport, sizes)
     while leases := await transport.claim_many("w", VISIBILITY, PIECE):
         await transport.nack_many(leases, LONG)
 
 
-async def deferred(transport: Any, count: int) -> None:
+async def deferred(transport: Any, sizes: Sizes) -> None:
     """Groups whose only message is not due."""
-    await publish_behind(transport, count, LONG)
+    await publish_behind(transport, sizes, LONG)
 
 
-async def lapsed(transport: Any, count: int) -> None:
+async def lapsed(transport: Any, sizes: Sizes) -> None:
     """Groups whose leases have just ended, all at the same time."""
-    await publish_behind(transport, count)
-    end, taken = time.monotonic() + LAPSE, 0
+    await publish_behind(transport, sizes)
+    end, taken = time.monotonic() + sizes.lapse, 0
     while leases := await transport.claim_many("w", end - time.monotonic(), PIECE):
         taken += len(leases)
-    assert taken == count and time.monotonic() < end, f"{taken} claimed in {LAPSE:g} s: raise LAPSE"
+    assert taken == sizes.behind and time.monotonic() < end, (
+        f"{taken} claimed in {sizes.lapse:g} s: it takes longer here"
+    )
     await asyncio.sleep(end - time.monotonic() + 0.05)
 
 
@@ -74,7 +74,7 @@ async def against_without(
         await live(without, priority)
         if after:
             await live(having, priority)
-        await obstacle(having, sizes.behind)
+        await obstacle(having, sizes)
         if not after:
             await live(having, priority)
         return await claims_in_turn([without, having], sizes.claims, min_priority=priority)
