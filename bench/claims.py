@@ -16,11 +16,11 @@ BLOCKS = 5
 
 
 async def claims_in_turn(
-    transports: Sequence[Any], count: int, *, min_priority: int = 0, settle: bool = True
+    transports: Sequence[Any], count: int, *, min_priority: int = 0, warm: bool = True
 ) -> list[list[float]]:
     """How long each claim took on each transport, in seconds; what was claimed is acknowledged outside of the time."""
     times: list[list[float]] = [[] for _ in transports]
-    for n in range(-WARM, count):
+    for n in range(-WARM if warm else 0, count):
         turn = list(zip(transports, times, strict=True))
         for transport, taken in turn if n % 2 else turn[::-1]:
             start = time.perf_counter()
@@ -28,8 +28,7 @@ async def claims_in_turn(
             if n >= 0:
                 taken.append(time.perf_counter() - start)
             assert lease is not None, "a claim found nothing"
-            if settle:
-                await transport.ack(lease)
+            await transport.ack(lease)
     return times
 
 

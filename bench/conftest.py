@@ -62,9 +62,9 @@ def sizes(request: pytest.FixtureRequest) -> Sizes:
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often each side runs."""
     server = request.node.callspec.params.get("server", 1) if hasattr(request.node, "callspec") else 1
-    return int(request.config.getoption("rounds")) or (
-        1 if request.config.getoption("quick") else 5 if server == 1 else 3
-    )
+    if request.config.getoption("quick"):
+        return 1
+    return int(request.config.getoption("rounds")) or (5 if server == 1 else 3)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def describe(binary: str | None) -> dict[str, str]:
         "packages": ", ".join(packages),
         "server": server_version(binary),
         "sqlite": sqlite3.sqlite_version,
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join(["pytest", *sys.argv[1:]]),
     }
 
 

@@ -117,7 +117,7 @@ def draw(group: str, found: list[dict[str, Any]], folder: Path, link: str) -> It
         extra, place = benchmark["extra_info"], server_of(benchmark)
         for key, draw_one in (("throughput", throughput), ("claim_seconds", depth)):
             if key in extra:
-                file = f"{re.sub('[^a-z]+', '-', benchmark['name'].lower()).strip('-')}-{place.replace(' ', '-')}.svg"
+                file = f"{re.sub('[^a-z]+', '-', group)}-{place.replace(' ', '-')}.svg"
                 title = draw_one(folder / file, extra[key], group, place)
                 yield from (f"![{title}]({link}/{file})", "")
 

@@ -32,6 +32,8 @@ class Sizes(NamedTuple):
     polling: float = 5.0
     lapse: float = 60.0
     floor: int = 100_000
+    embedded: int = 20_000
+    embedded_alone: int = 1200
 
 
 NORMAL = Sizes()
@@ -56,5 +58,7 @@ QUICK = Sizes(
     polling=1.0,
     lapse=8.0,
     floor=10_000,
+    embedded=1000,
+    embedded_alone=60,
 )
 FULL = Sizes(many=1_000_000, idle=60.0, polling=60.0, plain_depths=NORMAL.depths)

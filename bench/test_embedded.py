@@ -20,12 +20,12 @@ from rqfast import connect
 from .compare import PER_SECOND
 from .measure import stopwatch
 from .report import Report, Row
+from .sizes import Sizes
 from .workload import VISIBILITY, Work
 
 pytestmark = [pytest.mark.benchmark(group="embedded", timer=stopwatch), pytest.mark.timeout(300)]
 
 BATCH = 64
-BATCHED, SINGLE = Work(20_000, 1000), Work(1500, 100)
 WORKER = "w0"
 
 
@@ -88,21 +88,22 @@ Do = Callable[[Any, Work], None]
 
 
 @pytest.mark.parametrize(
-    ("what", "do", "work", "batch"),
+    ("what", "do", "batch"),
     [
-        (f"publish, batches of {BATCH}", publish_batches, BATCHED, BATCH),
-        ("publish, one by one", publish_singly, SINGLE, 1),
-        (f"claim and ack, batches of {BATCH}", work_batches, BATCHED, 0),
-        ("claim, then ack, one by one", work_singly, SINGLE, 0),
-        ("claim(ack=), one by one", work_together, SINGLE, 0),
+        (f"publish, batches of {BATCH}", publish_batches, BATCH),
+        ("publish, one by one", publish_singly, 1),
+        (f"claim and ack, batches of {BATCH}", work_batches, 0),
+        ("claim, then ack, one by one", work_singly, 0),
+        ("claim(ack=), one by one", work_together, 0),
     ],
     ids=["publish-batch", "publish-single", "work-batch", "work-single", "work-together"],
 )
 def test_embedded(
-    benchmark: Any, report: Report, rounds: int, tmp_path: Path, what: str, do: Do, work: Work, batch: int
+    benchmark: Any, report: Report, rounds: int, tmp_path: Path, what: str, do: Do, batch: int, sizes: Sizes
 ) -> None:
     ours: list[float] = []
     theirs: list[float] = []
+    work = Work(sizes.embedded, 1000) if "batches" in what else Work(sizes.embedded_alone, 100)
 
     def one_round() -> None:
         path = tmp_path / f"{len(ours)}.db"
