@@ -22,6 +22,8 @@ from .workload import Work, check_published, check_worked
 
 # In flight, of which the better is taken.
 CALLERS = (64, 128)
+# And for the chart only.
+FEW_CALLERS = (1, 8)
 HEADERS = {"Content-Type": "application/json"}
 
 

@@ -152,7 +152,7 @@ def draw_cpu(found: list[dict[str, Any]], folder: Path, link: str) -> Iterator[s
         if data:
             title = f"Client CPU a message, {place}"
             file = f"cpu-{place.replace(' ', '-')}.svg"
-            charts.bars(folder / file, title, "us of process time a message (logarithmic)", data)
+            charts.bars(folder / file, title, "us of process time a message (logarithmic)", dict(sorted(data.items())))
             yield from (f"![{title}]({link}/{file})", "")
 
 
