@@ -59,7 +59,6 @@ def add_claims(
     row = Row(group, server, what, against, "ms", blocks_of(ours), blocks_of(theirs), goal, at_most=True, extra=extra)
     report.add(benchmark, row)
     if longest is not None:
-        report.add(
-            benchmark,
-            Row(group, server, f"{what}: longest single claim", "", "ms", [max(ours) * MS], [], longest, at_most=True),
-        )
+        other = f"{against}: {max(theirs) * MS:.1f} ms"
+        what = f"{what}: longest single claim"
+        report.add(benchmark, Row(group, server, what, other, "ms", [max(ours) * MS], [], longest, at_most=True))

@@ -15,14 +15,13 @@ from rqfast._core import decode_reply, slot_rows
 
 from .coalescer import Coalescer
 from .floor import cpu_of_futures
-from .measure import stopwatch
 from .program import Lane, publish_of, texts_of
 from .report import Report, Row
 from .servers import Server
 from .sizes import Sizes
 from .workload import VISIBILITY, Work, check_published, check_worked, fill, queue_on
 
-pytestmark = [pytest.mark.benchmark(group="core", timer=stopwatch), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.benchmark(group="core"), pytest.mark.timeout(600)]
 
 IN_FLIGHT = 2048
 US = 1e6

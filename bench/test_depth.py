@@ -13,14 +13,14 @@ from rqfast import connect_async
 
 from . import plain
 from .claims import add_claims, claims_in_turn
-from .measure import quantile, stopwatch
+from .measure import quantile
 from .reference import AsyncRqliteTransport
 from .report import Report
 from .servers import Server
 from .sizes import Sizes
 from .workload import VISIBILITY, Work, fill, queue_on
 
-pytestmark = [pytest.mark.benchmark(group="depth", timer=stopwatch), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.benchmark(group="depth"), pytest.mark.timeout(900)]
 
 A_GROUP = 10
 PLAIN_CLAIMS = 15

@@ -18,12 +18,11 @@ import pytest
 from rqfast import connect
 
 from .compare import PER_SECOND
-from .measure import stopwatch
 from .report import Report, Row
 from .sizes import Sizes
 from .workload import VISIBILITY, Work
 
-pytestmark = [pytest.mark.benchmark(group="embedded", timer=stopwatch), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.benchmark(group="embedded"), pytest.mark.timeout(300)]
 
 BATCH = 64
 WORKER = "w0"

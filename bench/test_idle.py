@@ -12,13 +12,12 @@ from rqfast import connect_async
 
 from .bare import callers_on
 from .claims import MS, blocks_of
-from .measure import stopwatch
 from .report import Report, Row
 from .servers import Server
 from .sizes import Sizes
 from .workload import VISIBILITY, queue_on
 
-pytestmark = [pytest.mark.benchmark(group="idle", timer=stopwatch), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.benchmark(group="idle"), pytest.mark.timeout(300)]
 
 WORKERS = 100
 WARM = 2.0

@@ -13,13 +13,13 @@ from rqfast import connect, connect_async
 
 from .bare import callers_on
 from .claims import MS, blocks_of
-from .measure import quantile, stopwatch
+from .measure import quantile
 from .report import Report, Row
 from .servers import Server
 from .sizes import Sizes
 from .workload import Work, queue_on
 
-pytestmark = [pytest.mark.benchmark(group="latency", timer=stopwatch), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.benchmark(group="latency"), pytest.mark.timeout(300)]
 
 WARM = 20
 

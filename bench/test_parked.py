@@ -14,13 +14,12 @@ from rqfast import Message, connect_async
 from tests.cluster import find_rqlited, wait_until
 
 from .claims import add_claims, claims_in_turn
-from .measure import stopwatch
 from .report import Report
 from .servers import Server, running
 from .sizes import Sizes
 from .workload import VISIBILITY, Work, queue_on
 
-pytestmark = [pytest.mark.benchmark(group="parked", timer=stopwatch), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.benchmark(group="parked"), pytest.mark.timeout(900)]
 
 LIVE = Work(1000, 100)
 PIECE = 2000
