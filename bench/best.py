@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from .measure import Cost
 
 S = TypeVar("S")
 
 
-class Best(Generic[S]):
+class Best:
     """Remembers, for each question, which setting was fastest, and what the others did."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[S, dict[S, Cost]]] = {}
+        self._found: dict[str, tuple[Any, dict[Any, Cost]]] = {}
 
     def of(self, question: str, settings: Iterable[S], try_one: Callable[[S], Cost]) -> tuple[S, dict[S, Cost]]:
         """The best setting, and the trial of each."""

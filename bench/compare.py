@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .measure import Cost
@@ -35,7 +35,7 @@ def add_rates(
     server: Server,
     what: str,
     costs: dict[str, list[Cost]],
-    goals: dict[str, float],
+    goals: Mapping[str, float],
 ) -> None:
     """A row for each other side: messages a second against its own, and the goal."""
     ours = [cost.rate for cost in costs[RQFAST]]

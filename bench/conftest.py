@@ -74,7 +74,7 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="session")
-def best() -> Best[Any]:
+def best() -> Best:
     """Which setting of each other side was fastest."""
     return Best()
 

@@ -27,7 +27,7 @@ class Connection(asyncio.Protocol):
         """Connect."""
         parts = urlsplit(url)
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(cls, parts.hostname, parts.port)
+        transport, connection = await loop.create_connection(cls, str(parts.hostname), int(parts.port or 80))
         connection._transport = transport
         return connection
 
@@ -78,11 +78,11 @@ def _body_of(data: bytearray) -> bytes | None:
         return bytes(data[start : start + size]) if len(data) >= start + size else None
     if not data.endswith(b"0" + END):
         return None
-    pieces = []
+    pieces: list[bytes] = []
     while True:
         line = data.index(b"\r\n", start)
         size = int(data[start:line], 16)
         if size == 0:
             return b"".join(pieces)
-        pieces.append(data[line + 2 : line + 2 + size])
+        pieces.append(bytes(data[line + 2 : line + 2 + size]))
         start = line + 2 + size + 2

@@ -26,7 +26,7 @@ GOALS = {"1 node": {"bare": 12, "httpx": 100}, "3 nodes": {"bare": 10, "httpx": 
 class Sides:
     """All sides on one server, each on a queue that was just filled."""
 
-    def __init__(self, server: Server, best: Best[Any], sizes: Sizes) -> None:
+    def __init__(self, server: Server, best: Best, sizes: Sizes) -> None:
         self.server, self._best, self._sizes = server, best, sizes
 
     def filled(self, run: Any, work: Work, *setting: Any, **options: Any) -> Cost:
@@ -36,37 +36,38 @@ class Sides:
             cost: Cost = run(self.server, queue, work, *setting, **options)
             return cost
 
-    def bare(self, callers: int) -> Cost:
+    def run_bare(self, callers: int) -> Cost:
         """The bare client with so many in flight."""
         return self.filled(bare.claim_and_ack, Work(self._sizes.bare_worked, GROUPS), callers)
 
-    def plain(self, callers: int) -> Cost:
+    def run_plain(self, callers: int) -> Cost:
         """The plain transport with so many callers."""
         messages = self._sizes.plain_alone if callers == 1 else max(self._sizes.plain_worked, callers)
         return plain.claim_and_ack(self.server, messages, callers)
 
-    def raw(self, shape: raw.Shape) -> Cost:
+    def run_raw(self, shape: raw.Shape) -> Cost:
         """The raw ceiling."""
         return self.filled(raw.claim_and_ack, Work(self._sizes.worked_wide, MANY_GROUPS), shape)
 
-    def _try_raw(self, shape: raw.Shape) -> Cost:
+    def try_raw(self, shape: raw.Shape) -> Cost:
+        """The same, in short."""
         return self.filled(raw.claim_and_ack, Work(self._sizes.worked_wide // 3, MANY_GROUPS), shape)
 
     def bare_best(self) -> tuple[int, dict[int, Cost]]:
         """The better number in flight."""
-        return self._best.of(f"bare claim {self.server.name}", bare.CALLERS, self.bare)
+        return self._best.of(f"bare claim {self.server.name}", bare.CALLERS, self.run_bare)
 
     def plain_best(self) -> tuple[int, dict[int, Cost]]:
         """The best number of callers."""
-        return self._best.of(f"httpx claim {self.server.name}", plain.CALLERS, self.plain)
+        return self._best.of(f"httpx claim {self.server.name}", plain.CALLERS, self.run_plain)
 
     def raw_best(self) -> raw.Shape:
         """The best shape."""
-        return self._best.of(f"raw claim {self.server.name}", raw.WORK_SHAPES, self._try_raw)[0]
+        return self._best.of(f"raw claim {self.server.name}", raw.WORK_SHAPES, self.try_raw)[0]
 
 
 @pytest.fixture
-def sides(server: Server, best: Best[Any], sizes: Sizes) -> Sides:
+def sides(server: Server, best: Best, sizes: Sizes) -> Sides:
     """Of this server."""
     return Sides(server, best, sizes)
 
@@ -79,8 +80,8 @@ def test_workers(benchmark: Any, server: Server, report: Report, sides: Sides, s
         benchmark,
         rounds,
         {
-            "httpx": lambda: sides.plain(pool),
-            "bare": lambda: sides.bare(callers),
+            "httpx": lambda: sides.run_plain(pool),
+            "bare": lambda: sides.run_bare(callers),
             RQFAST: lambda: sides.filled(ours.claim_and_ack, work, WORKERS),
         },
     )
@@ -112,8 +113,8 @@ def test_many_workers(benchmark: Any, server: Server, report: Report, sides: Sid
         benchmark,
         min(rounds, 3),
         {
-            "httpx": lambda: sides.plain(pool),
-            "raw": lambda: sides.raw(shape),
+            "httpx": lambda: sides.run_plain(pool),
+            "raw": lambda: sides.run_raw(shape),
             RQFAST: lambda: sides.filled(ours.claim_and_ack, work, MANY_WORKERS),
         },
     )
@@ -146,7 +147,7 @@ def test_one_worker(
         benchmark,
         min(rounds, 3),
         {
-            "httpx": lambda: sides.plain(1),
+            "httpx": lambda: sides.run_plain(1),
             RQFAST: lambda: sides.filled(ours.claim_and_ack, work, 1, together=together),
         },
     )

@@ -85,7 +85,7 @@ def test_waiting(benchmark: Any, server: Server, report: Report, sizes: Sizes) -
             for n in range(WAKES):
                 await transport.publish("g", n)
                 start = time.perf_counter()
-                lease = await transport.claim("w", VISIBILITY)
+                lease: Any = await transport.claim("w", VISIBILITY)
                 found["trip"].append(time.perf_counter() - start)
                 await transport.ack(lease)
 

@@ -61,7 +61,7 @@ def test_lone_publish(benchmark: Any, server: Server, report: Report, sizes: Siz
     async def run(queue: str) -> None:
         async with connect_async(server.url, queue=queue) as transport, callers_on(server, queue, 1) as (bare,):
             for n in range(-WARM, sizes.pairs):
-                pair = [(transport.publish, ours), (bare.publish, theirs)]
+                pair: list[tuple[Any, list[float]]] = [(transport.publish, ours), (bare.publish, theirs)]
                 for publish, times in pair if n % 2 else pair[::-1]:
                     start = time.perf_counter()
                     await publish(work.group(n), work.event(n))

@@ -28,7 +28,7 @@ CONCURRENCY = (1, 8, 64, 256, 1024, 4096)
 BYTES_A_MESSAGE = 12
 
 
-def raw_best(server: Server, best: Best[Any], sizes: Sizes) -> raw.Shape:
+def raw_best(server: Server, best: Best, sizes: Sizes) -> raw.Shape:
     """The shape in which raw publishes fastest."""
 
     def try_one(shape: raw.Shape) -> Cost:
@@ -38,12 +38,11 @@ def raw_best(server: Server, best: Best[Any], sizes: Sizes) -> raw.Shape:
     return best.of(f"raw publish {server.name}", raw.PUBLISH_SHAPES, try_one)[0]
 
 
-def test_single_calls(
-    benchmark: Any, server: Server, report: Report, best: Best[Any], sizes: Sizes, rounds: int
-) -> None:
+def test_single_calls(benchmark: Any, server: Server, report: Report, best: Best, sizes: Sizes, rounds: int) -> None:
     def on_new_queue(run: Any, messages: int, setting: Any) -> Cost:
         with queue_on(server) as queue:
-            return run(server, queue, Work(messages, GROUPS), setting)
+            cost: Cost = run(server, queue, Work(messages, GROUPS), setting)
+        return cost
 
     callers, bares = best.of(
         f"bare publish {server.name}", bare.CALLERS, lambda n: on_new_queue(bare.publish, sizes.bare_publishes, n)
@@ -82,15 +81,14 @@ def test_single_calls(
     }
 
 
-def test_publish_many(
-    benchmark: Any, server: Server, report: Report, best: Best[Any], sizes: Sizes, rounds: int
-) -> None:
+def test_publish_many(benchmark: Any, server: Server, report: Report, best: Best, sizes: Sizes, rounds: int) -> None:
     work = Work(sizes.many, GROUPS)
     shape = raw_best(server, best, sizes)
 
     def on_new_queue(run: Any, *setting: Any) -> Cost:
         with queue_on(server) as queue:
-            return run(server, queue, work, *setting)
+            cost: Cost = run(server, queue, work, *setting)
+        return cost
 
     costs = rounds_of(
         benchmark,
