@@ -15,6 +15,9 @@ from .measure import Cost, measured
 from .servers import Server
 from .workload import VISIBILITY, Work, check_published, check_worked
 
+# One call of so many is timed.
+SAMPLED = 16
+
 Task: TypeAlias = Callable[[Any, int], Coroutine[Any, Any, None]]
 
 
@@ -37,7 +40,7 @@ def publish(server: Server, queue: str, work: Work, callers: int) -> Cost:
         for n in numbers:
             if n >= work.messages:
                 return
-            if n % 16:
+            if n % SAMPLED:
                 await transport.publish(work.group(n), work.event(n))
                 continue
             start = time.perf_counter()
@@ -51,14 +54,23 @@ def publish(server: Server, queue: str, work: Work, callers: int) -> Cost:
 
 
 def claim_and_ack(server: Server, queue: str, work: Work, workers: int, *, together: bool = False) -> Cost:
-    """Work off a queue that was filled; `together` acknowledges in the commit of the next claim."""
+    """Work off a queue that was filled; `together` acknowledges in the commit of the next claim.
+
+    The latencies are those of an ack.
+    """
     done: list[tuple[str, Any]] = []
+    latencies: list[float] = []
 
     async def apart(transport: Any, k: int) -> None:
         worker = f"w{k}"
         while (lease := await transport.claim(worker, VISIBILITY)) is not None:
             done.append((lease.group_id, lease.event))
+            if len(done) % SAMPLED:
+                await transport.ack(lease)
+                continue
+            start = time.perf_counter()
             await transport.ack(lease)
+            latencies.append(time.perf_counter() - start)
 
     async def in_one(transport: Any, k: int) -> None:
         worker = f"w{k}"
@@ -68,6 +80,7 @@ def claim_and_ack(server: Server, queue: str, work: Work, workers: int, *, toget
             lease = await transport.claim(worker, VISIBILITY, ack=lease)
 
     cost = _run(server, queue, workers, work.messages, in_one if together else apart)
+    cost.latencies = latencies
     check_worked(server, queue, work, ((group, event["number"]) for group, event in done))
     return cost
 

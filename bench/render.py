@@ -89,7 +89,15 @@ def table(heading: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
 
 def costs(found: list[dict[str, Any]]) -> Iterator[str]:
     """Raft entries, requests and CPU a message, of every comparison."""
-    heading = ["work", "side", "setting", "Raft entries", "requests", "client CPU, us", "p50, p99, ms"]
+    heading = [
+        "work",
+        "side",
+        "setting",
+        "Raft entries",
+        "requests",
+        "client CPU, us",
+        "p50, p99 of a publish or an ack, ms",
+    ]
 
     def rows() -> Iterator[list[str]]:
         for benchmark in found:
