@@ -17,6 +17,7 @@ class Sizes(NamedTuple):
     plain_publishes: int = 700
     raw_publishes: int = 150_000
     many: int = 200_000
+    memory: int = 400_000
     worked: int = 20_000
     worked_wide: int = 60_000
     worked_alone: int = 400
@@ -43,6 +44,7 @@ QUICK = Sizes(
     plain_publishes=100,
     raw_publishes=10_000,
     many=10_000,
+    memory=50_000,
     worked=2000,
     worked_wide=8000,
     worked_alone=50,
@@ -61,4 +63,4 @@ QUICK = Sizes(
     embedded=1000,
     embedded_alone=60,
 )
-FULL = Sizes(many=1_000_000, idle=60.0, polling=60.0, plain_depths=NORMAL.depths)
+FULL = Sizes(many=1_000_000, memory=1_000_000, idle=60.0, polling=60.0, plain_depths=NORMAL.depths)

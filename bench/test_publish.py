@@ -122,7 +122,7 @@ def test_publish_many(benchmark: Any, server: Server, report: Report, best: Best
 
 def test_memory(benchmark: Any, server: Server, report: Report, sizes: Sizes) -> None:
     """In a process of its own, so that nothing else's memory is seen."""
-    messages = max(sizes.many, 400_000)
+    messages = sizes.memory
     with queue_on(server) as queue:
         command = [sys.executable, "-m", "bench.memory", server.url, queue, str(messages)]
         told = benchmark.pedantic(
