@@ -98,8 +98,10 @@ def claim_and_ack(server: Server, queue: str, work: Work, callers: int) -> Cost:
     async def task(bare: Bare) -> None:
         while next(tickets) < work.messages:
             # Near the end the last messages may stand behind others that are in work.
-            while (lease := await bare.claim()) is None:
+            lease = await bare.claim()
+            while lease is None:
                 await asyncio.sleep(PAUSE)
+                lease = await bare.claim()
             done.append((lease.group_id, lease.event["number"]))
             await bare.ack(lease)
 
