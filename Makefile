@@ -14,7 +14,7 @@ help:
 	@echo 'make build      development environment in $(VENV), extension built in place'
 	@echo 'make unit       tests without a server'
 	@echo 'make contract   the rules of the queue on each engine; rqlited from PATH or RQFAST_RQLITED'
-	@echo 'make bench      measurements'
+	@echo 'make bench      all measurements, and docs/benchmarks.md from them; ARGS="--nodes 1": one node only'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make clean      removes what was built; $(VENV) stays'
 
@@ -33,8 +33,11 @@ unit: build
 contract: build
 	@$(BIN)/python -m pytest tests/contract $(ARGS)
 
+# All of it, then docs/benchmarks.md from what was measured.
 bench: build
-	@$(BIN)/python -m pytest bench $(ARGS)
+	@mkdir -p build
+	@$(BIN)/python -m pytest bench -p no:cacheprovider --benchmark-json=build/bench.json $(ARGS)
+	@$(BIN)/python -m bench.render build/bench.json docs/benchmarks.md
 
 lint: $(VENV)/.rqfast-dev
 	@$(BIN)/ruff check .

@@ -1,42 +1,100 @@
-"""Two servers for the comparison, and its table after all rounds."""
+"""What all groups share: servers on their core, sizes, and the report after the last of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 
-from tests.cluster import NO_SERVER, Cluster, find_rqlited
+from tests.cluster import find_rqlited
 
-from .measure import Row
-from .sides import Ours, Theirs
+from .best import Best
+from .machine import describe, pin_clients, syncs_per_second
+from .report import Report
+from .servers import Server, running
+from .sizes import FULL, NORMAL, QUICK, Sizes
 
-COLUMNS = ("", "rqfast/s", "plain/s", "times", "Raft entries", "requests", "client CPU, us")
-_rows: list[Row] = []
+_report = Report()
 
 
-@pytest.fixture(scope="session")
-def sides() -> Iterator[tuple[Ours, Theirs]]:
-    """rqfast and the plain transport, each with a node of its own, so that neither has the other's tables or log."""
-    if find_rqlited() is None:
-        pytest.skip(NO_SERVER)
-    with Cluster(1) as ours, Cluster(1) as theirs:
-        yield Ours(ours), Theirs(theirs)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of `pytest bench/`."""
+    group = parser.getgroup("rqfast bench")
+    group.addoption("--full", action="store_true", help="publish_many of 1,000,000 messages, idle for 60 s")
+    group.addoption("--quick", action="store_true", help="tiny sizes: shows that the suite works, measures nothing")
+    group.addoption("--nodes", default="1,3", help="sizes of clusters to measure on: 1, 3 or 1,3 (default)")
+    group.addoption("--rounds", type=int, default=0, help="rounds of each comparison (default: 5 on 1 node, 3 on 3)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The clients' core; what is started for it (threads, helper processes) inherits it."""
+    _report.machine = describe(find_rqlited())
+    pin_clients()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Groups with a server run on clusters of all wanted sizes."""
+    if "server" in metafunc.fixturenames:
+        nodes = [int(size) for size in metafunc.config.getoption("nodes").split(",")]
+        if find_rqlited() is None:
+            nodes = [1]
+        metafunc.parametrize("server", nodes, ids=["1-node" if n == 1 else f"{n}-nodes" for n in nodes], indirect=True)
+
+
+@pytest.fixture(scope="session", name="server")
+def _server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with running(request.param) as server:
+        syncs = syncs_per_second(server.folder)
+        _report.disks[f"disk, {server.name}"] = f"{syncs:,.0f} fdatasync/s of 4 KiB where its data lies"
+        yield server
 
 
 @pytest.fixture
-def rows() -> list[Row]:
-    """What the table will show."""
-    return _rows
+def sizes(request: pytest.FixtureRequest) -> Sizes:
+    """How much is measured."""
+    if request.config.getoption("quick"):
+        return QUICK
+    return FULL if request.config.getoption("full") else NORMAL
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often each side runs."""
+    server = request.node.callspec.params.get("server", 1) if hasattr(request.node, "callspec") else 1
+    if request.config.getoption("quick"):
+        return 1
+    return int(request.config.getoption("rounds")) or (5 if server == 1 else 3)
+
+
+@pytest.fixture
+def report() -> Report:
+    """Where rows go."""
+    return _report
+
+
+@pytest.fixture(scope="session")
+def best() -> Best:
+    """Which setting of each other side was fastest."""
+    return Best()
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    """Into the JSON."""
+    machine_info["rqfast bench"] = _report.machine
+
+
+def pytest_benchmark_update_json(config: pytest.Config, benchmarks: Any, output_json: dict[str, Any]) -> None:
+    """What was only known at the end."""
+    output_json["machine_info"]["rqfast bench"] |= _report.disks
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says which server and which cores, before anything runs."""
+    return f"bench: {_report.machine['server']}; {_report.machine['pinning']}"
 
 
 def pytest_terminal_summary() -> None:
-    """Print the table."""
-    if not _rows:
-        return
-    table = Table(*COLUMNS, title="rqfast and the plain transport, each message: rqfast | plain")
-    for row in _rows:
-        table.add_row(*row.cells())
-    Console(width=120).print(table)
+    """All tables."""
+    if _report.rows:
+        _report.print()

@@ -69,6 +69,11 @@ def find_rqlited() -> str | None:
     return shutil.which(named) if named else shutil.which("rqlited")
 
 
+def run_servers_on(cores: set[int]) -> None:
+    """Let servers that are started from now on run on these cores only; Linux."""
+    _spawner.submit(os.sched_setaffinity, 0, cores).result(timeout=START_SECONDS)
+
+
 def wait_until(
     what: str | Callable[[], str], look: Callable[[], T | None], timeout: float = 15.0, every: float = 0.02
 ) -> T:
