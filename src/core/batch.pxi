@@ -2,19 +2,19 @@
 
 # The statements of a program, by place in Texts.
 STATEMENTS = (
-    "lane_step", "clock_step", "ack_verdict", "ack_delete", "settle_verdict", "dead_insert", "dead_delete",
-    "settle_apply", "groups_drain", "groups_ready", "publish_base", "publish_plain", "publish_groups",
-    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due",
-    "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_published", "guard", "clock_step_settling", "settled",
+    "lane_step", "lane_step_publishing", "clock_step", "ack_verdict", "guard", "ack_delete", "settle_verdict",
+    "dead_insert", "dead_delete", "settle_apply", "groups_ready", "groups_drain", "publish_plain", "publish_groups",
+    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
+    "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
+    "outcome", "outcome_high", "outcome_published", "outcome_again",
 )
 
 cdef enum:
-    LANE_STEP, CLOCK_STEP, ACK_VERDICT, ACK_DELETE, SETTLE_VERDICT, DEAD_INSERT, DEAD_DELETE
-    SETTLE_APPLY, GROUPS_DRAIN, GROUPS_READY, PUBLISH_BASE, PUBLISH_PLAIN, PUBLISH_GROUPS
-    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE
-    CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_PUBLISHED, GUARD, CLOCK_STEP_SETTLING, SETTLED
+    LANE_STEP, LANE_STEP_PUBLISHING, CLOCK_STEP, ACK_VERDICT, GUARD, ACK_DELETE, SETTLE_VERDICT
+    DEAD_INSERT, DEAD_DELETE, SETTLE_APPLY, GROUPS_READY, GROUPS_DRAIN, PUBLISH_PLAIN, PUBLISH_GROUPS
+    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
+    CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
+    OUTCOME, OUTCOME_HIGH, OUTCOME_PUBLISHED, OUTCOME_AGAIN
 
 MAX_BLOCKS = 8
 
@@ -24,18 +24,15 @@ cdef class Texts:
     """The statements of one queue as a program holds them: plain text for SQLite, ready-made JSON for HTTP.
 
     `operate` holds those of the operating calls; each takes as many of their common parameters as it names.
-    `beside_old`: workers of the plain transport may be on this queue, so settlements are marked as rqfast's own.
     """
 
     cdef list texts
     cdef readonly list names
     cdef readonly bint as_json
-    cdef bint beside_old
     cdef dict operate
 
-    def __init__(self, dict statements, bint as_json, dict operate=None, bint beside_old=False):
+    def __init__(self, dict statements, bint as_json, dict operate=None):
         self.as_json = as_json
-        self.beside_old = beside_old
         self.names = list(STATEMENTS)
         self.texts = [_Fragment(_dumps(statements[name])) if as_json else statements[name] for name in STATEMENTS]
         self.operate = {
@@ -291,13 +288,8 @@ cdef class Batch:
         cdef list out = []
         self.program_ = out
         self.names_ = []
-        self._say(texts, LANE_STEP, [lane, n, 0.0])
-        settling = texts.beside_old and (self.acks or self.others or self.operate is not None)
-        self._say(
-            texts,
-            CLOCK_STEP_SETTLING if settling else CLOCK_STEP,
-            [0.0, 2 if self.blocks else 0, self._least_step()],
-        )
+        self._say(texts, LANE_STEP_PUBLISHING if self.pubs else LANE_STEP, [lane, n, 0.0])
+        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0, self._least_step()])
         if self.acks or self.others:
             self._make_settlements(texts, lane)
         if self.pubs:
@@ -311,21 +303,20 @@ cdef class Batch:
                 self._say(texts, TIDY_HIGH, [self.tidy])
             else:
                 self._say(texts, TIDY, [])
-        if settling and self.operate is None:
-            self._say(texts, SETTLED, [])
         if self.operate is not None:
             self._make_operate(texts, lane)
-        elif self.alone and texts.as_json:
-            # A server executes it as a whole (see `guard`), and gives no rows: they are read afterwards.
-            if self.dedup_slot == -2:
-                self.dedup_slot = len(self.names_)
-                self.names_.append("dedup_seqs")
-            self.names_.append("outcome")
         elif self.acks or self.others or self.blocks:
-            self._say(texts, OUTCOME, [lane])
+            self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         else:
             self._say(texts, OUTCOME_PUBLISHED, [lane])
         return 0
+
+    cdef bint _wants_priority(self):
+        cdef Block block
+        for block in self.blocks:
+            if block.min_priority > 0:
+                return True
+        return False
 
     cdef double _least_step(self):
         # A deferred message goes behind all that are due now, also while the clock stands.
@@ -352,8 +343,6 @@ cdef class Batch:
         cdef list parameters = self.operate._parameters(lane)
         for name in (*OPERATIONS[self.operate.operation], "operate_forget"):
             self._say_operate(texts, name, parameters)
-        if texts.beside_old:
-            self._say(texts, SETTLED, [])
         self._say_operate(texts, "operate_outcome", parameters)
         return 0
 
@@ -378,7 +367,7 @@ cdef class Batch:
             self._say(texts, ACK_VERDICT, [text, lane])
             if self.alone:
                 self._say(texts, GUARD, [lane])
-            self._say(texts, ACK_DELETE, [text, lane, _min_seq(self.acks), _max_seq(self.acks)])
+            self._say(texts, ACK_DELETE, [text, lane])
         if self.others:
             rows = []
             dead = False
@@ -391,18 +380,17 @@ cdef class Batch:
             self._say(texts, SETTLE_VERDICT, [text, lane])
             if dead:
                 self._say(texts, DEAD_INSERT, [text, lane])
-                self._say(texts, DEAD_DELETE, [text, lane, low, high])
+                self._say(texts, DEAD_DELETE, [text, lane])
             self._say(texts, SETTLE_APPLY, [text, lane, low, high])
         text = _json([(group,) for group in groups])
-        self._say(texts, GROUPS_DRAIN, [text])
         self._say(texts, GROUPS_READY, [text])
+        self._say(texts, GROUPS_DRAIN, [])
         return 0
 
     cdef int _make_publishes(self, Texts texts, str lane, double window) except -1:
         cdef Publish call
         cdef str groups = _json(list(self.pub_groups.items()))
         cdef str rows
-        self._say(texts, PUBLISH_BASE, [lane])
         if not self.full:
             rows = _json([(call.group, call.text) for call in self.pubs])
             self._say(texts, PUBLISH_PLAIN, [rows, lane])
@@ -419,12 +407,8 @@ cdef class Batch:
         if self.dedup_ids:
             self.dedup_slot = len(self.program_)
             rows = _json([(None,) * 5 + (call.dedup_id,) for call in self.pubs])
-            self.dedup_read = [texts.texts[DEDUP_SEQS], rows]
-            if self.alone and texts.as_json:
-                # Its slot comes after all that is sent.
-                self.dedup_slot = -2
-            else:
-                self._say(texts, DEDUP_SEQS, [rows])
+            self.dedup_read = [texts.texts[DEDUP_SEQS_AGAIN], rows]
+            self._say(texts, DEDUP_SEQS, [rows])
         return 0
 
     cdef int _make_claims(self, Texts texts, str lane, long long n, str name) except -1:
@@ -435,10 +419,9 @@ cdef class Batch:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"
             place += 1
-            self._say(texts, CLAIM_ANY + block.min_priority, [block.token, block.visibility, block.limit])
-            self._say(texts, CLAIM_STAMP, [block.token, block.visibility])
+            self._say(texts, CLAIM_ANY + block.min_priority, [block.limit, block.visibility])
             block.slot = len(self.program_)
-            self._say(texts, CLAIM_READ, [block.token])
+            self._say(texts, CLAIM_HEADS, [block.token, block.visibility])
         return 0
 
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
@@ -464,7 +447,7 @@ cdef class Batch:
     def reread(self, Texts texts not None, str lane not None):
         """Plain reads that give the results again after the request was found applied, and their slots."""
         cdef Block block
-        outcome = texts.texts[OUTCOME] if self.operate is None else texts.operate["operate_outcome"][0]
+        outcome = texts.texts[OUTCOME_AGAIN] if self.operate is None else texts.operate["operate_outcome_again"][0]
         reads = [(len(self.names_) - 1, [outcome, lane])]
         if self.dedup_slot >= 0:
             reads.append((self.dedup_slot, self.dedup_read))
@@ -477,7 +460,9 @@ cdef class Batch:
     def check(self, list slots not None, long long n):
         """Raise `GarbledReply` unless `slots` can be the rows of this program; changes nothing.
 
-        Returns whether the lane's row stands: None of it, or another number, means that n was never applied.
+        Returns whether they are whole.  Of a reply, not: the server gave no rows of a statement that has some, and
+        they are still to be read.  Of what was read again, not: the lane's row is gone or has another number, so
+        n was never applied.
         """
         cdef Block block
         if len(slots) != len(self.names_):
@@ -485,8 +470,13 @@ cdef class Batch:
         out = slots[len(slots) - 1]
         if not out:
             return False
-        row = out[0]
-        if len(row) != 6 or type(row[0]) is not int or type(row[4]) not in (int, float):
+        for block in self.blocks:
+            if slots[block.slot] is None:
+                return False
+        if self.dedup_slot >= 0 and not slots[self.dedup_slot]:
+            return False
+        row = self._end_row(out[0])
+        if type(row[0]) is not int or type(row[4]) not in (int, float):
             raise GarbledReply("the lane's row is not what it should be")
         if row[0] != n:
             return False
@@ -503,16 +493,27 @@ cdef class Batch:
             for row in slots[block.slot]:
                 _check_lease_row(row)
         if self.dedup_slot >= 0:
-            for row in slots[self.dedup_slot]:
-                if (len(row) != 2 or type(row[0]) is not int or type(row[1]) not in (int, type(None))
-                        or not 0 <= row[0] < len(self.pubs)):
-                    raise GarbledReply("a dedup row is not what it should be")
+            _known_seqs(slots[self.dedup_slot], len(self.pubs))
         return True
+
+    cdef list _end_row(self, row):
+        # n, base, the lost acks, the other lost settlements, t, the hint; of an operating call as it defines them.
+        if type(row) is not list or len(<list>row) != (3 if self.operate is None else 6):
+            raise GarbledReply("the lane's row is not what it should be")
+        if self.operate is not None:
+            return <list>row
+        try:
+            found = _loads(row[0])
+        except (ValueError, TypeError) as error:
+            raise GarbledReply(f"the lane's row: {error}") from None
+        if type(found) is not list or len(<list>found) != 4:
+            raise GarbledReply("the lane's row is not what it should be")
+        return <list>found + (<list>row)[1:]
 
     def resolve(self, list slots not None, double now, decode, clock):
         """Give each call its outcome; `slots` were checked.  `now` is the queue's time as estimated here."""
         cdef Outcome outcome = Outcome()
-        cdef list row = slots[len(slots) - 1][0]
+        cdef list row = self._end_row(slots[len(slots) - 1][0])
         outcome.t = row[4]
         outcome.hint = row[5]
         outcome.published = bool(self.pubs)
@@ -524,7 +525,8 @@ cdef class Batch:
         self._resolve_acks(_positions(row[2], len(self.acks)))
         self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
         if self.pubs:
-            self._resolve_publishes(row[1], slots[self.dedup_slot] if self.dedup_slot >= 0 else [])
+            known = _known_seqs(slots[self.dedup_slot], len(self.pubs)) if self.dedup_slot >= 0 else {}
+            self._resolve_publishes(row[1], known)
         for block in self.blocks:
             self._resolve_block(block, slots[(<Block>block).slot], outcome, max(now, outcome.t), decode, clock)
         self.outcome = outcome
@@ -555,9 +557,8 @@ cdef class Batch:
             pos += 1
         return 0
 
-    cdef int _resolve_publishes(self, long long base, list dedup) except -1:
+    cdef int _resolve_publishes(self, long long base, dict known) except -1:
         cdef Publish call
-        cdef dict known = {row[0]: row[1] for row in dedup if row[1] is not None}
         cdef long long pos = 0
         for call in self.pubs:
             if known and pos in known:
@@ -571,7 +572,8 @@ cdef class Batch:
         cdef Claim call
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
-        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in rows]
+        # RETURNING gives them in no order.
+        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in sorted(rows, key=_first)]
         if count < block.limit:
             outcome.short.append(block.min_priority)
         for call in block.claims:
@@ -616,21 +618,37 @@ cdef object _max_seq(list calls):
     return max([(<Settle>call).lease.seq for call in calls])
 
 
-cdef set _positions(object text, Py_ssize_t count):
-    if text is None:
+cdef set _positions(object found, Py_ssize_t count):
+    if found is None:
         if count:
             raise GarbledReply("no verdict on the settlements")
         return set()
-    if type(text) is not str:
-        raise GarbledReply("the verdict on the settlements is not text")
-    try:
-        found = set(_loads(text))
-    except (ValueError, TypeError) as error:
-        raise GarbledReply(f"the verdict on the settlements: {error}") from None
-    for pos in found:
+    if type(found) is not list:
+        raise GarbledReply("the verdict on the settlements is no list")
+    for pos in <list>found:
         if type(pos) is not int or not 0 <= pos < count:
             raise GarbledReply("the verdict on the settlements names what is not there")
+    return set(found)
+
+
+cdef dict _known_seqs(list rows, Py_ssize_t count):
+    # The seqs of messages with a dedup id, by their place in the batch; of one whose ack was lost there is none.
+    cdef dict found = {}
+    try:
+        known = _loads(rows[0][0])
+        for place, seq in known.items():
+            if seq is not None:
+                found[int(place)] = seq
+    except (ValueError, TypeError, AttributeError, IndexError) as error:
+        raise GarbledReply(f"the seqs of messages with a dedup id: {error}") from None
+    for place, seq in found.items():
+        if not 0 <= place < count or type(seq) is not int or not -(1 << 63) <= seq < (1 << 63):
+            raise GarbledReply("the seqs of messages with a dedup id are not what they should be")
     return found
+
+
+def _first(row):
+    return row[0]
 
 
 cdef int _check_lease_row(object row) except -1:

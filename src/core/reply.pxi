@@ -41,15 +41,15 @@ def slot_errors(list results not None):
 
 
 def slot_rows(list results not None):
-    """The rows of each slot (none where a slot has none)."""
+    """The rows of each slot; None where the server does not say that there could be any."""
     cdef list found = []
     for slot in results:
         rows = (<dict>slot).get("values")
         if rows is None:
-            rows = []
+            rows = [] if "columns" in <dict>slot else None
         elif type(rows) is not list:
             raise GarbledReply("the rows of a result are not a list")
-        for row in rows:
+        for row in rows or ():
             if type(row) is not list:
                 raise GarbledReply("a row is not a list")
         found.append(rows)

@@ -36,6 +36,10 @@ _SCHEMA = (
 )
 
 
+# The statements that give rows.
+RETURNING = frozenset(("claim_heads", "dedup_seqs", "outcome", "outcome_high", "outcome_published", "operate_outcome"))
+
+
 class Kind(enum.Enum):
     """What became of one copy of a request."""
 
@@ -66,7 +70,7 @@ class Result:
 
     kind: Kind
     text: str = ""
-    rows: list[list[Any]] = field(default_factory=list)
+    rows: list[list[Any] | None] = field(default_factory=list)
     leader: str = ""
     unreachable: bool = False
     error: RqfastError | None = None
@@ -114,18 +118,17 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
     name = statements[position] if position < len(statements) else f"statement {position}"
     if name == "guard":
         return _fatal(NotHeld())
-    if name.startswith("with_statements"):
-        # Those are executed, not requested: there a statement that fails, or does not prepare, undoes all.
-        return _fatal(StatementError(f"{node}: {text} ({name}); nothing was applied", text, name))
-    if any(known in text for known in _SCHEMA):
-        # The server goes on with the other statements then, and commits them: nothing here may pass for success.
+    # A statement that fails, or does not prepare, undoes all; but when it has a RETURNING, servers before v9.4.2 go
+    # on with the others and commit them: nothing here may pass for success.
+    became = "the call may have taken effect in part" if name in RETURNING else "nothing was applied"
+    if any(known in text for known in _SCHEMA) and not name.startswith("with_statements"):
         return _fatal(
             SchemaError(
-                f"{node}: {text} ({name}): the queue's tables were changed under this client; the call may have "
-                "taken effect in part, check the tables before you go on"
+                f"{node}: {text} ({name}): the queue's tables were changed under this client; {became}, check the "
+                "tables before you go on"
             )
         )
-    return _fatal(StatementError(f"{node}: {text} ({name}); nothing was applied", text, name))
+    return _fatal(StatementError(f"{node}: {text} ({name}); {became}", text, name))
 
 
 def of_exception(error: BaseException, node: str) -> Result:

@@ -16,7 +16,7 @@ from ..errors import Unavailable
 from .cluster import Cluster
 from .outcome import Kind, Reply, Result, of_exception, of_reply
 
-WRITE = "/db/request?transaction"
+# Not /db/request, which prepares each statement three times, and commits the rest when one does not prepare.
 EXECUTE = "/db/execute?transaction"
 READ = "/db/query?level=weak"
 CERTAIN_READ = "/db/query?level=linearizable"

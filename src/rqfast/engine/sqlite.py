@@ -65,7 +65,7 @@ class SqliteEngine:
         self._decode = decode
         self._tell_name = name
         self._name = ""
-        self._texts = Texts(self.statements.queue, False, self.statements.operate, queue is None)
+        self._texts = Texts(self.statements.queue, False, self.statements.operate)
         self._db: sqlite3.Connection | None = None
         # A database in memory has one connection.
         self._reader = None if path == ":memory:" else SqliteReader(path, busy_timeout)

@@ -10,7 +10,7 @@ import orjson
 
 from .._core import Batch, Texts, encode_program
 from ..engine.outcome import Kind, Result
-from ..engine.rqlite import CERTAIN_READ, EXECUTE, WRITE, RqliteEngine
+from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
@@ -142,7 +142,7 @@ class Lane:
             if step is Step.DONE:
                 if self.progress.abandoned and len(result.rows) == len(EMPTY):
                     return []
-                if not batch.alone and batch.check(result.rows, number):
+                if batch.check(result.rows, number):
                     return result.rows
             # It was applied: whatever happens to the read, nobody may be told that it was not.
             self.progress.unsure = True
@@ -188,7 +188,7 @@ class Lane:
             program = batch.empty_program(self._texts, self.name, number, now)
             names = EMPTY
         copy = asyncio.create_task(
-            self._engine.attempt(node, EXECUTE if batch.alone else WRITE, encode_program(program), names),
+            self._engine.attempt(node, EXECUTE, encode_program(program), names),
             name=f"rqfast: request {number}",
         )
         copies[copy] = node

@@ -2,9 +2,12 @@
 -- which stand from the making of the tables until `rqfast schema finish`.
 --
 -- What rqfast does tells itself apart: its messages have a published_at, its groups a turn, its tokens begin with ~.
--- Only its settlements look like those of an old worker, so a request that settles raises the flag busy at its
--- beginning and lowers it at its end.  An old worker that is refused sees that nothing was changed: no message to
+-- Only its settlements look like those of an old worker, so a request raises the flag busy at its beginning and lowers
+-- it at its end.  An old worker that is refused sees that nothing was changed: no message to
 -- claim, an acknowledgement that had no effect.
+
+-- They are short: SQLite compiles them anew with every statement that could fire them.  So ready_at is not reckoned
+-- here but set where it is certainly not late.
 
 -- fragment: not_ours
 -- No request of rqfast is being applied.
@@ -18,7 +21,7 @@ rowid=(SELECT g.rowid FROM {groups} g INDEXED BY {g_key} WHERE g.group_id={x})
 -- A message of an old publisher is due at the queue's time of its commit, as any plain one.
 CREATE TRIGGER {old_publish} AFTER INSERT ON {messages} WHEN NEW.published_at IS NULL AND {not_ours} BEGIN
 UPDATE {messages} SET due={t} WHERE seq=NEW.seq;
-UPDATE {groups} SET ready_at={ready_at} WHERE {group_row(NEW.group_id)} AND ready_at>0; END
+UPDATE {groups} SET ready_at=0 WHERE {group_row(NEW.group_id)} AND ready_at>0 AND paused=0; END
 
 -- name: old_group
 -- A group that it makes gets the turn of a new one.
@@ -48,13 +51,13 @@ SELECT RAISE(IGNORE); END
 -- name: old_held
 -- After a claim or a nack of an old worker: when the group can be claimed again, and an attempt more.
 CREATE TRIGGER {old_held} AFTER UPDATE OF locked_by ON {messages} WHEN (NEW.locked_by GLOB '~*') IS NOT TRUE AND {not_ours} BEGIN
-UPDATE {groups} SET ready_at={ready_at} WHERE {group_row(NEW.group_id)};
+UPDATE {groups} SET ready_at=iif(NEW.locked_by IS NULL,0,NEW.lock_expiry) WHERE {group_row(NEW.group_id)} AND paused=0;
 UPDATE {messages} SET attempts=attempts+1 WHERE seq=NEW.seq AND NEW.locked_by<>'__parked__'; END
 
 -- name: old_done
 -- After its acknowledgement.
 CREATE TRIGGER {old_done} AFTER DELETE ON {messages} WHEN {not_ours} BEGIN
-UPDATE {groups} SET ready_at={ready_at} WHERE {group_row(OLD.group_id)}; END
+UPDATE {groups} SET ready_at=0 WHERE {group_row(OLD.group_id)} AND paused=0; END
 
 -- name: old_drain
 -- A paused group stays when its last message goes.

@@ -18,11 +18,11 @@ SELECT name FROM pragma_table_info('{messages_raw}') UNION ALL SELECT name FROM 
 
 -- name: old_leases
 -- Messages that workers of the plain transport hold, by the queue's time.
-SELECT count(*) FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL AND locked_by NOT GLOB '~*' AND locked_by<>'__parked__' AND lock_expiry>={t}
+SELECT count(*) FROM {messages} INDEXED BY {m_lock} WHERE locked_by IS NOT NULL AND locked_by NOT GLOB '~*' AND locked_by<>'__parked__' AND lock_expiry>={t}
 
 -- fragment: held
 -- Whether anything in the queue would be changed by a jump of its time: a lease, a parking, a delay.
-(EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_tok} WHERE locked_by IS NOT NULL)
+(EXISTS(SELECT 1 FROM {messages} INDEXED BY {m_lock} WHERE locked_by IS NOT NULL)
 OR EXISTS(SELECT 1 FROM {groups} INDEXED BY {g_due} WHERE ready_at>0 AND ready_at<9e15))
 
 -- name: clock

@@ -17,20 +17,26 @@ coalesce((SELECT seq FROM sqlite_sequence WHERE name='{messages_raw}'),0)
 -- The rows of what the step wrote down: groups, or seqs of dead letters.
 json_each((SELECT picked FROM {lane} WHERE lane=?1))
 
--- name: operate_drain
--- As groups_drain, of the groups that were written down.
-DELETE FROM {groups} INDEXED BY {g_key} WHERE group_id IN (SELECT value FROM {picked}) AND paused=0 AND NOT EXISTS (SELECT 1 FROM {messages} m INDEXED BY {m_head} WHERE m.group_id={groups}.group_id)
-
 -- name: operate_ready
 -- As groups_ready, of the groups that were written down.
 UPDATE {groups} INDEXED BY {g_key} SET ready_at={ready_at} WHERE group_id IN (SELECT value FROM {picked})
+
+-- name: operate_drain
+{drain}
 
 -- name: operate_forget
 -- What was written down may be long, and is of no use any more.
 UPDATE {lane} SET picked=NULL WHERE lane=?1
 
+-- fragment: noted
+(SELECT {x} FROM {lane} WHERE lane=?1)
+
 -- name: operate_outcome
 -- How many it did; upto, not NULL when there may be more, and base, its bound, are for the next step.
+UPDATE {state} SET busy=0 RETURNING {noted(n)},{noted(base)},{noted(done)},{noted(upto)},t,{work_hint}
+
+-- name: operate_outcome_again
+-- The same, read after a lost reply.
 SELECT n,base,done,upto,{t},{work_hint} FROM {lane} WHERE lane=?1
 
 -- name: pause_group

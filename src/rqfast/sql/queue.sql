@@ -20,10 +20,15 @@ EXISTS(SELECT 1 FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=g.group_i
 
 -- fragment: ready_at
 -- When a group can be claimed again: never while paused, else when its live lease ends, else when its head is
--- due, else now (0).  The one expression for it: as a hint it may be early, never late.
+-- due, else now (0); 8e15 when it has no message left.  The one expression for it: as a hint it may be early, never
+-- late.
 CASE WHEN paused THEN 9e15 ELSE coalesce(
 (SELECT max(l.lock_expiry) FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id={groups}.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={t}),
-(SELECT CASE WHEN k.due>{t} THEN k.due ELSE 0 END FROM {messages} k INDEXED BY {m_head} WHERE k.group_id={groups}.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1),0) END
+(SELECT CASE WHEN k.due>{t} THEN k.due ELSE 0 END FROM {messages} k INDEXED BY {m_head} WHERE k.group_id={groups}.group_id ORDER BY k.rank,k.due,k.seq LIMIT 1),8e15) END
+
+-- fragment: drain
+-- A group row lives as long as the group has a message or is paused; follows what computed ready_at.
+DELETE FROM {groups} INDEXED BY {g_due} WHERE ready_at=8e15 AND ready_at>0
 
 -- fragment: base
 -- The last seq before this request's publishes.
@@ -38,11 +43,13 @@ m.seq=j.value->>0 AND m.locked_by=j.value->>1 AND m.group_id=j.value->>2
 -- 0 while the whole queue is paused, else 1.
 (SELECT 1-paused FROM {state})
 
+-- fragment: any_ready
+-- Whether any group is marked claimable.
+EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0)
+
 -- fragment: work_hint
--- The highest priority among groups marked claimable, -1 when there is none.  Exact enough to decide whether
--- the next claim is sent at once or looks first.
-iif({going}=0,-1,coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 ORDER BY g.priority DESC LIMIT 1),
-(SELECT 0 FROM {groups} g INDEXED BY {g_ready} WHERE g.ready_at=0 LIMIT 1),-1))
+-- The highest priority among groups marked claimable, -1 when there is none.
+iif({going}=0,-1,coalesce((SELECT g.priority FROM {groups} g INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0 ORDER BY g.priority DESC LIMIT 1),{any_ready}-1))
 
 -- name: lane_open
 -- Registers the lanes of a client.  Changes nothing when they stand, so it may be sent any number of times.
@@ -52,36 +59,47 @@ INSERT OR IGNORE INTO {lane}(lane,n,at) SELECT value,0,max(?2,{t}) FROM json_eac
 -- Lanes that were silent for a day belong to clients that are gone.
 DELETE FROM {lane} WHERE lane IN (SELECT p.lane FROM {lane} p WHERE p.at<{t}-86400 ORDER BY p.lane LIMIT 500)
 
+-- fragment: next_number
+-- NULL, and so refused, unless ?2 is the lane's next number.
+CASE WHEN (SELECT n FROM {lane} WHERE lane=?1)=?2-1 THEN ?2 END, max(?3,{t})
+
 -- name: lane_step
 -- First statement of each request: fails on NOT NULL, and so rolls all back, unless ?2 is the lane's next
 -- number.  This is what makes it safe to send a request again.
-INSERT OR REPLACE INTO {lane}(lane,n,at) SELECT ?1, CASE WHEN (SELECT n FROM {lane} WHERE lane=?1)=?2-1 THEN ?2 END, max(?3,{t})
+INSERT OR REPLACE INTO {lane}(lane,n,at) SELECT ?1, {next_number}
+
+-- name: lane_step_publishing
+-- The same of a request that publishes: its seqs are base+1+position, told again after a lost reply, equal on
+-- every node.
+INSERT OR REPLACE INTO {lane}(lane,n,at,base) SELECT ?1, {next_number}, coalesce((SELECT seq FROM sqlite_sequence WHERE name='{messages_raw}'),0)
 
 -- name: clock_step
 -- Moves the queue's time forward to ?1, at least by ?3 (not 0 when the request defers: later than all that is due),
 -- and the turn counter by ?2 (2 when the request claims).  A new group's turn is just before that of the group
--- served last.
-UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2
-
--- name: clock_step_settling
--- The same for a request of the default queue that settles: until settled, its writes are no old worker's (compat.sql).
+-- served last.  Until the outcome, what is written is no old worker's (compat.sql).
 UPDATE {state} SET t=max(t+?3,?1), fresh=turn-1, turn=turn+?2, busy=1
 
--- name: settled
--- The end of such a request.
-UPDATE {state} SET busy=0
+-- fragment: of_lane
+-- What the lane's row says of this request, as JSON: the number, the base of the seqs, the settlements that were lost.
+(SELECT json_array(n,base,json(lost_a),json(lost_n)) FROM {lane} WHERE lane=?1)
 
 -- name: outcome
--- What cannot be asked again: the base of the seqs, the settlements that were lost; and the time and the hint.
-SELECT n,base,lost_a,lost_n,{t},{work_hint} FROM {lane} WHERE lane=?1
+-- The end of each request.  What cannot be asked again; the time; and whether a claim would find work: 0, else -1.
+-- Exact enough to decide whether the next claim is sent at once or looks first.  RETURNING, since /db/execute, which prepares each statement once where /db/request does
+-- it three times, gives no rows otherwise; where a server gives none all the same, outcome_again is read.
+UPDATE {state} SET busy=0 RETURNING {of_lane},t,(paused=0 AND {any_ready})-1
+
+-- name: outcome_high
+-- The same for a request that claims with a min_priority: the highest priority among groups marked claimable, or -1.
+UPDATE {state} SET busy=0 RETURNING {of_lane},t,{work_hint}
 
 -- name: outcome_published
 -- The same for a request that only published: no hint.
-SELECT n,base,lost_a,lost_n,{t},NULL FROM {lane} WHERE lane=?1
+UPDATE {state} SET busy=0 RETURNING {of_lane},t,NULL
 
--- name: publish_base
--- The seqs of this request are base+1+position: told again after a lost reply, equal on every node.
-UPDATE {lane} SET base=coalesce((SELECT seq FROM sqlite_sequence WHERE name='{messages_raw}'),0) WHERE lane=?1
+-- name: outcome_again
+-- The same, read after a lost reply.
+SELECT json_array(n,base,json(lost_a),json(lost_n)),{t},{work_hint} FROM {lane} WHERE lane=?1
 
 -- name: publish_plain
 -- ?1 [[group,event],..]: due at the queue's time of this commit, so seq alone orders them.
@@ -91,7 +109,7 @@ INSERT INTO {messages}(seq,group_id,event,due,published_at) SELECT {base}+1+key,
 -- ?1 [[group,priority],..], each group once; only the first publish of a group sets its priority (of one that was
 -- paused before it had a message as well: there it stands at -1).
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1) WHERE 1
-ON CONFLICT(group_id) DO UPDATE SET priority=iif(priority<0,excluded.priority,priority), ready_at={ready_at} WHERE {groups}.ready_at>0
+ON CONFLICT(group_id) DO UPDATE SET priority=iif(priority<0,excluded.priority,priority), ready_at=iif(paused OR EXISTS(SELECT 1 FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=excluded.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={t}),ready_at,0) WHERE {groups}.ready_at>0
 
 -- fragment: kept
 -- Whether the ack that a row came with was not lost.
@@ -117,52 +135,62 @@ FROM json_each(?1) WHERE {kept} AND (value->>5 IS NULL OR (SELECT d.seq FROM {de
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1)
 WHERE EXISTS(SELECT 1 FROM {messages} e INDEXED BY {m_head} WHERE e.group_id=value->>0) ON CONFLICT(group_id) DO UPDATE SET priority=excluded.priority WHERE {groups}.priority<0
 
+-- fragment: seqs_of_ids
+-- A JSON object, from the place of each row of ?1 that has a dedup id to the seq of that id.
+SELECT json_group_object(key,(SELECT d.seq FROM {dedup} d WHERE d.id=value->>5)) FROM json_each(?1) WHERE value->>5 IS NOT NULL
+
 -- name: dedup_seqs
--- The seq of each row that has a dedup id.
-SELECT key, (SELECT d.seq FROM {dedup} d WHERE d.id=value->>5) FROM json_each(?1) WHERE value->>5 IS NOT NULL
+-- The seqs of messages that may have been published before.
+UPDATE {state} SET busy=busy RETURNING ({seqs_of_ids})
+
+-- name: dedup_seqs_again
+-- The same, read after a lost reply.
+{seqs_of_ids}
 
 -- name: wake_due
 -- Groups whose lease, parking or delay has ended are claimable again.  Bounded: 100,000 that end together must
 -- not stall one commit.
 UPDATE {groups} INDEXED BY {g_key} SET ready_at=0 WHERE group_id IN (SELECT f.group_id FROM {groups} f INDEXED BY {g_due} WHERE f.ready_at>0 AND f.ready_at<={t} ORDER BY f.ready_at,f.rowid LIMIT 2000)
 
--- name: claim_any
--- ?1 token, ?2 visibility, ?3 how many: the heads of the groups that waited longest.  Due time, pause and live
--- lease are tested inside what LIMIT cuts (the view), so one blocked group never hides others.  The pause of the
--- whole queue is in the LIMIT: then nothing is walked at all.
-UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM (SELECT turn, r, h FROM {any} ORDER BY turn, r LIMIT ?3*{going}) c WHERE {messages}.seq=c.h
+-- fragment: claim_groups
+-- ?1 how many, ?2 visibility: the groups that are served, of those {x} in turn order.  Their turn is now, and they
+-- are out of the claimable index until the lease ends.
+UPDATE {groups} INDEXED BY {g_key} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM {state}) WHERE group_id IN (SELECT id FROM ({x} ORDER BY turn, r LIMIT ?1*{going}))
 
--- fragment: claim_high
--- The same for groups of some priorities: a merge of one index walk for each.
-UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 FROM ({x} ORDER BY turn, r LIMIT ?3*{going}) c WHERE {messages}.seq=c.h
+-- name: claim_any
+-- Those that waited longest.  Due time, pause and live lease are tested inside what LIMIT cuts (the view), so one
+-- blocked group never hides others.  The pause of the whole queue is in the LIMIT: then nothing is walked at all.
+{claim_groups(SELECT turn, r, id FROM {any})}
 
 -- fragment: high_of
-SELECT turn, r, h FROM {high} WHERE priority={x}
+SELECT turn, r, id FROM {high} WHERE priority={x}
 
 -- name: claim_1
--- Priorities 1 to 4.
-{claim_high({high_of(1)} UNION ALL {high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
+-- Priorities 1 to 4: a merge of one index walk for each.
+{claim_groups({high_of(1)} UNION ALL {high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
 
 -- name: claim_2
 -- Priorities 2 to 4.
-{claim_high({high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
+{claim_groups({high_of(2)} UNION ALL {high_of(3)} UNION ALL {high_of(4)})}
 
 -- name: claim_3
 -- Priorities 3 and 4.
-{claim_high({high_of(3)} UNION ALL {high_of(4)})}
+{claim_groups({high_of(3)} UNION ALL {high_of(4)})}
 
 -- name: claim_4
 -- Priority 4.
-{claim_high({high_of(4)})}
+{claim_groups({high_of(4)})}
 
--- name: claim_stamp
--- The groups just served: their turn is now, and they are out of the claimable index until the lease ends.
-UPDATE {groups} INDEXED BY {g_key} SET last_claimed_at={t}, ready_at={t}+?2, turn=(SELECT turn FROM {state}) WHERE group_id IN (SELECT group_id FROM {messages} INDEXED BY {m_tok} WHERE locked_by=?1)
+-- name: claim_heads
+-- ?1 token, ?2 visibility: the heads of the groups that were just stamped (the view), but for those that another
+-- claim of this request took.  (In RETURNING a column has lost its collation, and without the CAST its index.)
+UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 WHERE seq IN (SELECT h FROM {served} WHERE until={t}+?2 AND turn=(SELECT turn FROM {state})) AND (locked_by IS NULL OR lock_expiry<{t})
+RETURNING seq,group_id,event,attempts,rank,headers,published_at,lock_expiry,(SELECT max(g.priority,0) FROM {groups} g WHERE g.group_id=CAST({messages}.group_id AS TEXT)),(SELECT turn FROM {state})
 
 -- name: claim_read
--- What token ?1 holds; no RETURNING, so that it can be read again after a lost reply.
+-- What token ?1 holds, read again after a lost reply.
 SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,max(g.priority,0),g.turn
-FROM {messages} m INDEXED BY {m_tok} LEFT JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id WHERE m.locked_by=?1 ORDER BY m.seq
+FROM {messages} m INDEXED BY {m_lock} LEFT JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id WHERE m.locked_by IS NOT NULL AND m.locked_by=?1 ORDER BY m.seq
 
 -- fragment: look_at
 -- What a look knows of time: a client's estimate, or what the database has seen.
@@ -204,9 +232,12 @@ UPDATE {lane} SET n=NULL WHERE lane=?1 AND lost_a<>'[]'
 -- The positions of ?1 that are lost: asked after a guard refused, and good then, since a lost lease stays lost.
 SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})
 
+-- fragment: locked_of
+-- The locked messages of the groups of list ?1, whatever statistics say; {x} says which of them.
+INDEXED BY {m_lock} WHERE group_id IN (SELECT value->>2 FROM json_each(?1)) AND locked_by IS NOT NULL AND seq IN (SELECT value->>0 FROM json_each(?1) WHERE {x})
+
 -- name: ack_delete
--- By token first, so that the plan stays a search whatever statistics say; ?3 and ?4 bound the seqs of the list.
-DELETE FROM {messages} INDEXED BY {m_tok} WHERE locked_by IN (SELECT value->>1 FROM json_each(?1)) AND seq IN (SELECT value->>0 FROM json_each(?1) WHERE key NOT IN (SELECT value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2)))) AND seq BETWEEN ?3 AND ?4
+DELETE FROM {messages} {locked_of(key NOT IN (SELECT value FROM json_each((SELECT lost_a FROM {lane} WHERE lane=?2))))}
 
 -- fragment: lost_n
 (SELECT value FROM json_each((SELECT lost_n FROM {lane} WHERE lane=?2)))
@@ -225,7 +256,7 @@ FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value-
 
 -- name: dead_delete
 -- They leave the queue in the same transaction.
-DELETE FROM {messages} INDEXED BY {m_tok} WHERE locked_by IN (SELECT value->>1 FROM json_each(?1)) AND seq IN (SELECT value->>0 FROM json_each(?1) WHERE value->>3=5 AND key NOT IN {lost_n}) AND seq BETWEEN ?3 AND ?4
+DELETE FROM {messages} {locked_of(value->>3=5 AND key NOT IN {lost_n})}
 
 -- name: settle_apply
 -- The list is materialized (that is what its LIMIT is for), then each message is looked up by its seq.
@@ -238,10 +269,9 @@ attempts=CASE o WHEN 6 THEN attempts-1 ELSE attempts END
 FROM (SELECT j.value->>0 AS s, j.value->>3 AS o, j.value->>4 AS a FROM json_each(?1) j WHERE j.value->>3<>5 AND j.key NOT IN {lost_n} ORDER BY j.key LIMIT 1000000) c
 WHERE {messages}.seq=c.s AND {messages}.seq BETWEEN ?3 AND ?4
 
--- name: groups_drain
--- ?1 [[group,..],..]: a group row lives as long as the group has a message or is paused.
-DELETE FROM {groups} INDEXED BY {g_key} WHERE group_id IN (SELECT value->>0 FROM json_each(?1)) AND paused=0 AND NOT EXISTS (SELECT 1 FROM {messages} m INDEXED BY {m_head} WHERE m.group_id={groups}.group_id)
-
 -- name: groups_ready
 -- ?1 [[group,..],..]: says anew when each of these groups can be claimed.
 UPDATE {groups} INDEXED BY {g_key} SET ready_at={ready_at} WHERE group_id IN (SELECT value->>0 FROM json_each(?1))
+
+-- name: groups_drain
+{drain}

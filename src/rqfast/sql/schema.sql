@@ -48,10 +48,6 @@ CREATE INDEX {m_head} ON {messages}(group_id,rank,due)
 -- Live leases and parked messages of a group.
 CREATE INDEX {m_lock} ON {messages}(group_id,lock_expiry) WHERE locked_by IS NOT NULL
 
--- name: m_tok
--- What a token holds.
-CREATE INDEX {m_tok} ON {messages}(locked_by) WHERE locked_by IS NOT NULL
-
 -- name: g_ready
 -- Claimable groups in turn order; those held back are not in it.
 CREATE INDEX {g_ready} ON {groups}(turn) WHERE ready_at=0
@@ -87,13 +83,17 @@ CREATE INDEX {x_group} ON {dead}(group_id)
 
 -- name: any
 -- Candidates of a claim; views, so that the text of a claim stays short.
-CREATE VIEW {any} AS SELECT g.turn AS turn, g.rowid AS r, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_ready}
+CREATE VIEW {any} AS SELECT g.turn AS turn, g.rowid AS r, g.group_id AS id FROM {groups} g INDEXED BY {g_ready}
 WHERE g.ready_at=0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
 
 -- name: high
 -- The same for groups of priority 1 to 4.
-CREATE VIEW {high} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_pri}
+CREATE VIEW {high} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, g.group_id AS id FROM {groups} g INDEXED BY {g_pri}
 WHERE g.ready_at=0 AND g.priority<>0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
+
+-- name: served
+-- The head of each group that is held back until a time.
+CREATE VIEW {served} AS SELECT g.ready_at AS until, g.turn AS turn, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at>0
 
 -- name: shown
 -- Each group as an operator sees it: h is its head, l the message whose lock ends last, whether that has lapsed or not.

@@ -123,7 +123,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         self._statements = Statements(shared.queue)
         self._clock = QueueClock(clock)
         self._engine = RqliteEngine(cluster, auth=auth, ssl=own["ssl"], lane_table=self._statements.names["lane"])
-        texts = Texts(self._statements.queue, True, self._statements.operate, shared.queue is None)
+        texts = Texts(self._statements.queue, True, self._statements.operate)
         self._lanes = [
             Lane(
                 self._engine,
