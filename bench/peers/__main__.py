@@ -6,7 +6,9 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sqlite3
+import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -143,6 +145,8 @@ def main() -> None:
     works = (one_by_one("FULL", 1600 // share), one_by_one("NORMAL", 4000 // share), in_64(25_600 // share))
     peers = tuple(peer for peer in PEERS if arguments.only in peer.name or peer.name.startswith("rqfast"))
     pinned = cores()
+    # Ended by a time-out, it still stops its servers.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with ExitStack() as stack:
         servers = start_servers(stack, pinned)
         if pinned is not None:
