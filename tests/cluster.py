@@ -223,6 +223,11 @@ class Node:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int | None:
+        """Of the server, None before it was started."""
+        return None if self._process is None else self._process.pid
+
     def tail(self, lines: int = 15) -> str:
         """The end of the server's log."""
         try:
