@@ -7,6 +7,7 @@ STATEMENTS = (
     "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_stamp", "claim_read", "tidy", "tidy_high",
     "outcome", "outcome_published", "guard", "clock_step_settling", "settled",
+    "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
 )
 
 cdef enum:
@@ -15,6 +16,7 @@ cdef enum:
     DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_STAMP, CLAIM_READ, TIDY, TIDY_HIGH
     OUTCOME, OUTCOME_PUBLISHED, GUARD, CLOCK_STEP_SETTLING, SETTLED
+    RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
 
 MAX_BLOCKS = 8
 
@@ -46,11 +48,12 @@ cdef class Texts:
 
 @cython.final
 cdef class Block:
-    """The claims of a batch that share a visibility and a min_priority: one statement, one token."""
+    """The claims of a batch that share a visibility and a min_priority: one statement, one token.  Or one run."""
 
     cdef double visibility
     cdef int min_priority
     cdef Py_ssize_t limit
+    cdef bint run
     cdef list claims
     cdef str token
     cdef str worker
@@ -155,6 +158,9 @@ cdef class Batch:
             for ack in self.acks:
                 if error.lost is None or ack.place in error.lost:
                     ack._lose()
+                elif not error.lost and ack.lease._turn:
+                    # No lease was lost: then the acks of a run were out of its order.
+                    ack._lose(True)
                 else:
                     ack._succeed(None)
             return
@@ -248,8 +254,8 @@ cdef class Batch:
 
     cdef Block block_for(self, Claim call):
         cdef Block block
-        for block in self.blocks:
-            if block.visibility == call.visibility and block.min_priority == call.min_priority:
+        for block in self.blocks if not call.run else ():
+            if not block.run and block.visibility == call.visibility and block.min_priority == call.min_priority:
                 return block
         if len(self.blocks) >= MAX_BLOCKS:
             return None
@@ -257,6 +263,7 @@ cdef class Batch:
         block.visibility = call.visibility
         block.min_priority = call.min_priority
         block.worker = call.worker
+        block.run = call.run
         block.claims = []
         self.blocks.append(block)
         return block
@@ -370,29 +377,44 @@ cdef class Batch:
         cdef str text
         if self.acks:
             rows = []
+            runs = False
             for call in self.acks:
                 call.place = len(rows)
                 rows.append((call.lease.seq, call._token(), call.lease.group_id))
+                if call.lease._turn:
+                    runs = True
+                    rows[-1] += (call.lease._turn,)
                 groups[call.lease.group_id] = None
             self.ack_rows = text = _json(rows)
             self._say(texts, ACK_VERDICT, [text, lane])
+            if runs:
+                self._say(texts, RUN_ACKS, [text, lane])
+                self._say(texts, RUN_ACK_VERDICT, [text, lane])
             if self.alone:
                 self._say(texts, GUARD, [lane])
             self._say(texts, ACK_DELETE, [text, lane, _min_seq(self.acks), _max_seq(self.acks)])
         if self.others:
             rows = []
-            dead = False
+            dead = runs = False
             for call in self.others:
                 rows.append((call.lease.seq, call._token(), call.lease.group_id, call.op, call.argument))
+                if call.lease._turn:
+                    runs = True
+                    rows[-1] += (call.lease._turn,)
                 groups[call.lease.group_id] = None
                 dead = dead or call.op == OP_DEAD
             text = _json(rows)
             low, high = _min_seq(self.others), _max_seq(self.others)
             self._say(texts, SETTLE_VERDICT, [text, lane])
+            if runs:
+                self._say(texts, RUN_SETTLE_VERDICT, [text, lane])
+                self._say(texts, RUN_REST, [text, lane])
             if dead:
                 self._say(texts, DEAD_INSERT, [text, lane])
                 self._say(texts, DEAD_DELETE, [text, lane, low, high])
             self._say(texts, SETTLE_APPLY, [text, lane, low, high])
+            if runs:
+                self._say(texts, RUN_EXTEND, [text, lane])
         text = _json([(group,) for group in groups])
         self._say(texts, GROUPS_DRAIN, [text])
         self._say(texts, GROUPS_READY, [text])
@@ -435,10 +457,14 @@ cdef class Batch:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"
             place += 1
-            self._say(texts, CLAIM_ANY + block.min_priority, [block.token, block.visibility, block.limit])
+            if block.run:
+                block.token += "+"
+            self._say(texts, CLAIM_ANY + block.min_priority, [block.token, block.visibility, 1 if block.run else block.limit])
             self._say(texts, CLAIM_STAMP, [block.token, block.visibility])
+            if block.run:
+                self._say(texts, RUN_CLAIM, [block.token, block.visibility, block.limit])
             block.slot = len(self.program_)
-            self._say(texts, CLAIM_READ, [block.token])
+            self._say(texts, RUN_READ if block.run else CLAIM_READ, [block.token])
         return 0
 
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
@@ -461,6 +487,15 @@ cdef class Batch:
         """How many acks it holds."""
         return len(self.acks)
 
+    @property
+    def may_be_early(self):
+        """Whether an ack of it may be refused though its lease is not lost: one of a run."""
+        cdef Settle ack
+        for ack in self.acks:
+            if ack.lease._turn:
+                return True
+        return False
+
     def reread(self, Texts texts not None, str lane not None):
         """Plain reads that give the results again after the request was found applied, and their slots."""
         cdef Block block
@@ -469,7 +504,7 @@ cdef class Batch:
         if self.dedup_slot >= 0:
             reads.append((self.dedup_slot, self.dedup_read))
         for block in self.blocks:
-            reads.append((block.slot, [texts.texts[CLAIM_READ], block.token]))
+            reads.append((block.slot, [texts.texts[RUN_READ if block.run else CLAIM_READ], block.token]))
         return reads
 
     # -- the outcomes -------------------------------------------------------------------------------------
@@ -497,7 +532,7 @@ cdef class Batch:
         if self.operate is not None:
             _check_operated(row)
             return True
-        _positions(row[2], len(self.acks))
+        _positions(row[2], len(self.acks), True)
         _positions(row[3], len(self.others))
         for block in self.blocks:
             for row in slots[block.slot]:
@@ -521,7 +556,7 @@ cdef class Batch:
             outcome.goes_on = self.operate if self.operate.goes_on else None
             self.outcome = outcome
             return outcome
-        self._resolve_acks(_positions(row[2], len(self.acks)))
+        self._resolve_acks(_positions(row[2], len(self.acks), True))
         self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
         if self.pubs:
             self._resolve_publishes(row[1], slots[self.dedup_slot] if self.dedup_slot >= 0 else [])
@@ -535,7 +570,7 @@ cdef class Batch:
         cdef Py_ssize_t pos = 0
         for call in self.acks:
             if pos in lost:
-                call._lose()
+                call._lose(-1 - pos in lost)
             elif call.then is None:
                 call._succeed(None)
             pos += 1
@@ -548,8 +583,8 @@ cdef class Batch:
             if pos in lost:
                 call._lose()
             elif call.op == OP_EXTEND:
-                call.lease.expires_at = t + <double>call.argument
-                call._succeed(call.lease.expires_at)
+                call.lease._extend(t + <double>call.argument)
+                call._succeed(t + <double>call.argument)
             else:
                 call._succeed(None)
             pos += 1
@@ -571,8 +606,13 @@ cdef class Batch:
         cdef Claim call
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
-        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in rows]
-        if count < block.limit:
+        cdef list leases
+        if block.run:
+            leases = _run_from_rows(rows, block.token, decode, clock)
+        else:
+            leases = [_lease_from_row(row, block.token, decode, clock) for row in rows]
+        # A run that is short tells nothing of other groups.
+        if count < (1 if block.run else block.limit):
             outcome.short.append(block.min_priority)
         for call in block.claims:
             if call.tied_lost:
@@ -587,7 +627,7 @@ cdef class Batch:
             for lease in leases[at:at + share]:
                 lease._worker = call.worker
             # Applied late, after a lost reply: less than half of the lease is left, so it is extended first.
-            if (<Lease>leases[at]).expires_at - now < block.visibility / 2:
+            if (<Lease>leases[at])._ends() - now < block.visibility / 2:
                 outcome.late.append((call, leases[at:at + share]))
             elif call.wants_list:
                 call._succeed(leases[at:at + share])
@@ -616,7 +656,8 @@ cdef object _max_seq(list calls):
     return max([(<Settle>call).lease.seq for call in calls])
 
 
-cdef set _positions(object text, Py_ssize_t count):
+cdef set _positions(object text, Py_ssize_t count, bint runs=False):
+    # Of an ack that is out of the order of its run, -1-position is there as well.
     if text is None:
         if count:
             raise GarbledReply("no verdict on the settlements")
@@ -628,7 +669,7 @@ cdef set _positions(object text, Py_ssize_t count):
     except (ValueError, TypeError) as error:
         raise GarbledReply(f"the verdict on the settlements: {error}") from None
     for pos in found:
-        if type(pos) is not int or not 0 <= pos < count:
+        if type(pos) is not int or not -count <= pos < count or (pos < 0 and not (runs and -1 - pos in found)):
             raise GarbledReply("the verdict on the settlements names what is not there")
     return found
 

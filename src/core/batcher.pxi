@@ -18,6 +18,7 @@ cdef class Pin:
     cdef long long serial
     cdef int rank
     cdef bint closed
+    cdef Settle other
 
 
 @cython.final
@@ -258,6 +259,7 @@ cdef class Batcher:
             pin.serial = self.serial
             pin.rank = -1
             pin.closed = False
+            pin.other = None
 
     # -- operating calls ----------------------------------------------------------------------------------
     # They go alone, when all that was made before is over; what is made after is held till then.
@@ -421,12 +423,16 @@ cdef class Batcher:
 
     cdef bint _goes_settle(self, Batch batch, Settle call, Pin pin) except -1:
         cdef int rank = RANK_ACK if call.op == OP_ACK else RANK_OTHER
-        if rank < pin.rank or (rank == RANK_OTHER and pin.rank == RANK_OTHER) or call.lease.seq in batch.settled:
+        if rank < pin.rank or call.lease.seq in batch.settled:
+            return False
+        if rank == RANK_OTHER and pin.rank == RANK_OTHER and not _is_alike(call, pin.other):
             return False
         if call.then is not None and not batch.add_claim(call.then):
             return False
         batch.add_settle(call)
         pin.rank = rank
+        if rank == RANK_OTHER:
+            pin.other = call
         return True
 
     cdef int _fill_claims(self, Batch batch) except -1:
@@ -538,6 +544,12 @@ cdef class Batcher:
         if shared:
             pin.shared -= 1
         return self._unpin(group, pin)
+
+
+cdef bint _is_alike(Settle call, Settle other):
+    # Of one run, and both extensions or both deaths: done together they are as done one by one.
+    return (call.op == other.op and (call.op == OP_EXTEND or call.op == OP_DEAD)
+            and call.lease._turn > 0 and call.lease.token == other.lease.token)
 
 
 def _when_made(Call call):

@@ -1,10 +1,11 @@
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 from typing_extensions import disjoint_base
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 ACK: Final[int]
@@ -46,6 +47,7 @@ class Bundle(Call):
     def until(self, deadline: float) -> None: ...
 
 def give_back(lease: Lease[Any]) -> Settle: ...
+def first_of_each(leases: Iterable[Lease[_T]]) -> list[Lease[_T]]: ...
 def encode_program(program: list[Any]) -> bytes: ...
 def decode_reply(body: bytes) -> tuple[list[dict[str, Any]], str | None]: ...
 def slot_errors(results: list[dict[str, Any]]) -> list[tuple[int, str]]: ...
@@ -66,7 +68,7 @@ class Lease(Generic[_T_co]):
         priority: its group's, 0 to 4.
         rank: its place in the group, smaller first.
         fence: rises with every claim in the queue; for other systems that must refuse a late writer.
-        expires_at: when the lease ends, in seconds since 1970 UTC on the queue's clock.
+        expires_at: when the lease ends, in seconds since 1970 UTC on the queue's clock; that of a run's leases is one.
         published_at: when it was published, likewise; None for a message of the plain transport.
     """
 
@@ -80,7 +82,6 @@ class Lease(Generic[_T_co]):
     priority: int
     rank: int
     fence: int
-    expires_at: float
     published_at: float | None
     def __init__(self, seq: int, group_id: str, event: _T_co, token: str = "") -> None: ...
     @property
@@ -91,6 +92,8 @@ class Lease(Generic[_T_co]):
     def headers(self) -> dict[str, str | int | float | bool | None]: ...
     @property
     def worker_id(self) -> str: ...
+    @property
+    def expires_at(self) -> float: ...
     def remaining(self) -> float: ...
     def __copy__(self) -> Lease[_T_co]: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Lease[_T_co]: ...
@@ -160,11 +163,14 @@ class Claim(Call):
     min_priority: int
     limit: int
     wants_list: bool
+    run: bool
     wait_until: float
     until: float
     looked: bool
     tied: Settle | None
-    def __init__(self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool) -> None: ...
+    def __init__(
+        self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool, run: bool = False
+    ) -> None: ...
     def untie(self) -> None: ...
     def empty(self) -> list[Any] | None: ...
 
@@ -226,6 +232,7 @@ class Batch:
     outcome: Outcome | None
     alone: bool
     acks_count: int
+    may_be_early: bool
     is_waited_for: bool
     def given_back(self) -> list[Lease[Any]]: ...
     def lost_read(self) -> str: ...

@@ -202,7 +202,7 @@ UPDATE {lane} SET n=NULL WHERE lane=?1 AND lost_a<>'[]'
 
 -- name: ack_lost
 -- The positions of ?1 that are lost: asked after a guard refused, and good then, since a lost lease stays lost.
-SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})
+SELECT json_group_array(x) FROM (SELECT j.key AS x FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease}) UNION ALL SELECT j.key FROM json_each(?1) j WHERE j.value->>3 IS NOT NULL AND {run_ended(j.value->>3)})
 
 -- name: ack_delete
 -- By token first, so that the plan stays a search whatever statistics say; ?3 and ?4 bound the seqs of the list.
@@ -213,9 +213,9 @@ DELETE FROM {messages} INDEXED BY {m_tok} WHERE locked_by IN (SELECT value->>1 F
 
 -- name: settle_verdict
 -- ?1 [[seq,token,group,operation,argument],..], ?2 lane.  Operations: 1 nack, 2 park, 3 defer, 4 extend, 5 dead
--- letter, 6 give back unworked.  An extend is refused when the group has gone on with another message.
+-- letter, 6 give back unworked.  An extend of a lapsed lease is refused when the group has gone on with another message.
 UPDATE {lane} SET lost_n=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease}
-AND NOT (j.value->>3=4 AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t} AND o.seq<>m.seq)))) WHERE lane=?2
+AND NOT (j.value->>3=4 AND m.lock_expiry<{t} AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t})))) WHERE lane=?2
 
 -- name: dead_insert
 -- Dead letters keep all that a redrive needs.
@@ -245,3 +245,59 @@ DELETE FROM {groups} INDEXED BY {g_key} WHERE group_id IN (SELECT value->>0 FROM
 -- name: groups_ready
 -- ?1 [[group,..],..]: says anew when each of these groups can be claimed.
 UPDATE {groups} INDEXED BY {g_key} SET ready_at={ready_at} WHERE group_id IN (SELECT value->>0 FROM json_each(?1))
+
+-- Runs: consecutive messages of one group in the hands of one worker.  The token of a run ends with "+" and the turn
+-- of its group: whoever claims from the group after the lease has lapsed ends all of the run, not only what it took.
+-- In the lists of settlements that turn is one more item of a row; the rows of other leases have none.
+
+-- name: run_claim
+-- ?1 the token without its turn, ?2 visibility, ?3 how many: after a claim of one group, which took its head and
+-- stamped it, what follows, up to the first message that is not due.
+UPDATE {messages} SET attempts=attempts+(locked_by IS NOT ?1), locked_by=?1||(SELECT turn FROM {state}), lock_expiry={t}+?2
+FROM (SELECT s FROM (SELECT k.seq AS s, max(k.due) OVER (ORDER BY k.rank,k.due,k.seq ROWS UNBOUNDED PRECEDING) AS latest FROM {messages} k INDEXED BY {m_head}
+WHERE k.group_id=(SELECT h.group_id FROM {messages} h INDEXED BY {m_tok} WHERE h.locked_by=?1) ORDER BY k.rank,k.due,k.seq LIMIT ?3) WHERE latest<={t}) c WHERE {messages}.seq=c.s
+
+-- name: run_read
+-- What the run of token ?1 holds, in claim order; nothing once somebody else has claimed from the group.
+SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,max(g.priority,0),g.turn
+FROM {messages} m INDEXED BY {m_tok} CROSS JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id AND m.locked_by=?1||g.turn WHERE m.locked_by>?1 AND m.locked_by<?1||':' ORDER BY m.rank,m.due,m.seq
+
+-- fragment: run_ended
+-- Whether the run of row j, whose turn is {x}, has ended: its group was claimed from again.
+NOT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=j.value->>2 AND g.turn={x})
+
+-- fragment: run_earlier
+-- The last message of m's run where {x}.
+(SELECT seq FROM {messages} INDEXED BY {m_head} WHERE locked_by=m.locked_by AND group_id=m.group_id AND rank{x} DESC)
+
+-- fragment: run_before
+-- What comes just before m in its run: of those due at the same time, else due before, else of a smaller rank.
+coalesce({run_earlier(=m.rank AND due=m.due AND seq<m.seq ORDER BY seq)},{run_earlier(=m.rank AND due<m.due ORDER BY due DESC,seq)},{run_earlier(<m.rank ORDER BY rank DESC,due DESC,seq)})
+
+-- name: run_acks
+-- After ack_verdict, where runs are among the acks, and for the statement that follows: position, seq, turn, and what
+-- comes just before it in its run, of each of these.
+UPDATE {lane} SET picked=(SELECT json_group_array(json_array(j.key,m.seq,j.value->>3,{run_before})) FROM json_each(?1) j CROSS JOIN {messages} m ON {same_lease} WHERE j.value->>3 IS NOT NULL) WHERE lane=?2
+
+-- name: run_ack_verdict
+-- Acks of a run that has ended are lost.  Others fit (f) when the ack of what comes just before stands before them in
+-- the list, and are refused from the first on that does not: then the list has -1-k beside the position k.
+UPDATE {lane} SET picked=NULL, lost_a=(SELECT json_group_array(x) FROM (SELECT value AS x FROM json_each(lost_a) UNION ALL SELECT iif(n,-1-k,k)
+FROM (SELECT k, iif(o,1,2*(0=min(f) OVER (PARTITION BY b ORDER BY r,d,s ROWS UNBOUNDED PRECEDING))) AS v FROM (SELECT j.value->>0 AS k, m.locked_by AS b, m.rank AS r, m.due AS d, m.seq AS s,
+NOT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=m.group_id AND g.turn=j.value->>2) AS o, j.value->>3 IS lag(m.seq) OVER w AND j.value->>0>lag(j.value->>0,1,-1) OVER w AS f
+FROM json_each(picked) j CROSS JOIN {messages} m ON m.seq=j.value->>1 WINDOW w AS (PARTITION BY m.locked_by ORDER BY m.rank,m.due,m.seq))), (SELECT 0 AS n UNION ALL SELECT 1) WHERE n<v)) WHERE lane=?2
+
+-- name: run_settle_verdict
+-- After settle_verdict, where runs are among the settlements.
+UPDATE {lane} SET lost_n=(SELECT json_group_array(x) FROM (SELECT value AS x FROM json_each(lost_n) UNION ALL SELECT j.key FROM json_each(?1) j WHERE j.value->>5 IS NOT NULL AND {run_ended(j.value->>5)})) WHERE lane=?2
+
+-- name: run_rest
+-- Before settle_apply, which may move the message: what comes after one that is given back goes back with it, unspent.
+UPDATE {messages} INDEXED BY {m_tok} SET locked_by=NULL, lock_expiry=0, attempts=attempts-1
+FROM (SELECT m.locked_by AS b, m.rank AS r, m.due AS d, m.seq AS s FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value->>5 IS NOT NULL AND j.value->>3 IN (1,2,3,6) AND j.key NOT IN {lost_n} ORDER BY j.key LIMIT 1000000) c
+WHERE {messages}.locked_by=c.b AND ({messages}.rank,{messages}.due,{messages}.seq)>(r,d,s)
+
+-- name: run_extend
+-- After settle_apply: one is extended, all are; of several the last counts.
+UPDATE {messages} INDEXED BY {m_tok} SET lock_expiry={t}+a
+FROM (SELECT j.value->>1 AS b, j.value->>4 AS a, max(j.key) FROM json_each(?1) j WHERE j.value->>5 IS NOT NULL AND j.value->>3=4 AND j.key NOT IN {lost_n} GROUP BY b) c WHERE {messages}.locked_by=c.b
