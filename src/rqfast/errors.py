@@ -76,7 +76,7 @@ class NotHeld(RqfastError):
     """A bundle was refused as a whole because an ack in it was lost.  Internal: callers get `LeaseLost`.
 
     Attributes:
-        lost: the positions of the acks that were lost; None: all of them; none of them: acks of a run were out of order.
+        lost: the positions of the acks that were lost; None: all of them.  Empty: acks of a run were out of its order.
     """
 
     def __init__(self, lost: set[int] | None = None) -> None:

@@ -60,7 +60,8 @@ messages = st.sampled_from(
 settlements = st.sampled_from([Done(0, how, argument) for how, argument in SETTLEMENTS])
 claims = st.sampled_from(
     [
-        Take(limit, visibility, min_priority)
+        Take(limit, visibility, min_priority, run=run)
+        for run in (False, False, True)
         for min_priority in MIN_PRIORITIES
         for limit in LIMITS
         for visibility in VISIBILITIES

@@ -57,13 +57,14 @@ class Done(Short):
 
 @dataclass(frozen=True, repr=False)
 class Take(Short):
-    """Claim; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
+    """Claim, or claim a run; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
 
     limit: int = 1
     visibility: float = 30.0
     min_priority: int = 0
     worker: str = "w1"
     ack: int | None = None
+    run: bool = False
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,9 @@ TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
 INDEXES = ("m_head", "m_lock", "m_tok", "g_ready", "g_pri", "g_due", "d_until", "x_group")
 VIEWS = ("any", "high", "shown")
 # Of the default queue only: no old worker knows another.
-TRIGGERS = ("old_publish", "old_group", "old_claim", "old_nack", "old_ack", "old_held", "old_run", "old_done", "old_drain")
+TRIGGERS = (
+    "old_publish", "old_group", "old_claim", "old_nack", "old_ack", "old_held", "old_run", "old_done", "old_drain",
+)  # fmt: skip
 
 
 def check_queue(queue: str | None) -> str | None:
