@@ -547,9 +547,11 @@ cdef class Batcher:
 
 
 cdef bint _is_alike(Settle call, Settle other):
-    # Of one run, and both extensions or both deaths: done together they are as done one by one.
-    return (call.op == other.op and (call.op == OP_EXTEND or call.op == OP_DEAD)
-            and call.lease._turn > 0 and call.lease.token == other.lease.token)
+    # Of one run, and both extensions or both deaths: done together they are as done one by one.  Or parts of one call
+    # that puts several back: the first of the run takes along what comes after it, and none of them is lost by that.
+    if call.op != other.op or not call.lease._turn or call.lease.token != other.lease.token:
+        return False
+    return call.op == OP_EXTEND or call.op == OP_DEAD or (call.many is not None and call.many is other.many)
 
 
 def _when_made(Call call):

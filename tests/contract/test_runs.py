@@ -397,6 +397,28 @@ def test_what_comes_after_one_that_is_put_back_goes_back_unspent(q: Queue, clock
         assert view.ack_many(run[:number]) == []
 
 
+@pytest.mark.parametrize("how", ["nack", "park", "defer"])
+def test_a_list_that_is_put_back_is_one_commit(q: Queue, clock: Clock, how: str) -> None:
+    """One attempt is spent, that of the first: the others go back with it, and are not lost by that."""
+    view = q.open(clock=clock)
+    fill(view, 30)
+    run = take(view, 25)
+    view.ack_many(run[:2])
+    before = q.entries()
+    if how == "defer":
+        assert view.defer_many(run, 50) == run[:2]
+    else:
+        assert view.nack_many(run, 50 if how == "park" else 0) == run[:2]
+    assert q.entries() - before <= 2
+    assert view.ack_many(run) == run
+    assert dict(left(view)) == {n: int(n == 2) for n in range(2, 30)}
+    if how == "defer":
+        assert events(view.claim_run("w", 30, 100)) == list(range(25, 30))
+    clock.advance(51)
+    if how != "defer":
+        assert events(view.claim_run("w", 30, 100)) == list(range(2, 30))
+
+
 def test_a_nack_leaves_the_order_as_it_was(q: Queue) -> None:
     view = q.open()
     fill(view, 5)

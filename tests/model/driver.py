@@ -13,6 +13,7 @@ from .plans import (
     AHEAD,
     ANSWERED,
     BEHIND,
+    COUNTS,
     DEDUP_IDS,
     EXTRAS,
     FATES,
@@ -155,7 +156,7 @@ def _pub(habits: Habits) -> Pub:
 
 def _done(habits: Habits) -> Done:
     how, argument = habits.choose.choice(habits.settlements)
-    return Done(habits.choose.choice(WHICH), how, argument)
+    return Done(habits.choose.choice(WHICH), how, argument, habits.choose.choice(COUNTS))
 
 
 def _take(habits: Habits) -> Take:

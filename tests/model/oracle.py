@@ -21,6 +21,8 @@ NO_PRIORITY = -1
 ACCEPTED = "accepted"
 LOST = "lost"
 EARLY = "early"
+# Settlements that put the message back.
+PUT_BACK = ("nack", "park", "defer", "give back")
 
 
 @dataclass
@@ -181,9 +183,10 @@ class Oracle:
             verdicts.append(self._verdict(one, done))
             if one.how == "ack" and verdicts[-1] == ACCEPTED:
                 done.add(one.seq)
-        for one, verdict in zip(settlements, verdicts, strict=True):
-            if verdict == ACCEPTED:
-                self._settle_one(self.messages[one.seq], one)
+        accepted = [one for one, verdict in zip(settlements, verdicts, strict=True) if verdict == ACCEPTED]
+        self._give_back_rests([self.messages[one.seq] for one in accepted if one.how in PUT_BACK])
+        for one in accepted:
+            self._settle_one(self.messages[one.seq], one)
         for one in settlements:
             self.drain(one.group)
         return verdicts
@@ -206,11 +209,17 @@ class Oracle:
             for other in self.held_with(message):
                 other.held_until = self.time + float(one.argument)
         else:
-            run = self.held_with(message)
-            for other in run[run.index(message) + 1 :]:
-                other.holder, other.held_until = None, 0.0
-                other.attempts -= 1
             self._release(message, one)
+
+    def _give_back_rests(self, messages: list[Message]) -> None:
+        """What comes after these in their runs goes back with them, unspent."""
+        rest: dict[int, Message] = {}
+        for message in messages:
+            run = self.held_with(message)
+            rest |= {other.seq: other for other in run[run.index(message) + 1 :]}
+        for other in rest.values():
+            other.holder, other.held_until = None, 0.0
+            other.attempts -= 1
 
     def _release(self, message: Message, one: Settlement) -> None:
         message.holder, message.held_until = None, 0.0

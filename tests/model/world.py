@@ -10,6 +10,7 @@ import math
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +30,7 @@ from rqfast._core import (
     Call,
     Claim,
     Lease,
+    Many,
     Operate,
     Outcome,
     Publish,
@@ -221,6 +223,8 @@ class World:
         self.clients = {"A": Client("A", 1, 6, 40.0), "B": Client("B", 2, 100, 15.0)}
         self._events = 0
         self._operations: dict[int, Operation] = {}
+        # Settlements that are parts of one call: of which, and where its answer will be.  They are kept, and so their ids.
+        self._parts: dict[int, tuple[Many, int, Settle]] = {}
         self.plain = PlainSide(self)
         self.transaction(upgrade.making(statements, queue))
         lanes = [lane.name for client in self.clients.values() for lane in client.lanes]
@@ -267,7 +271,7 @@ class World:
     ) -> list[Call]:
         """Make some calls on one client, whose clock is `behind`, and send whatever batches they become."""
         one = self.clients[client]
-        calls = [call for plan in plans if (call := self._call(plan)) is not None]
+        calls = [call for plan in plans for call in self._calls(plan)]
         for call in calls:
             one.add(call)
         for _ in range(100):
@@ -358,6 +362,34 @@ class World:
 
     # -- plans become calls ------------------------------------------------------------------------
 
+    def _calls(self, plan: Plan) -> list[Call]:
+        """None where it names a lease that is not there."""
+        if not isinstance(plan, Done) or plan.count == 1:
+            return [call for call in (self._call(plan),) if call is not None]
+        # What is extended stays in hand: then the next one is meant.
+        step = int(plan.how == "extend" and plan.lease >= 0)
+        found = [self._call(replace(plan, count=1, lease=plan.lease + n * step)) for n in range(plan.count)]
+        # Twice the same message cannot be part of one call: which of the two is lost depends on what shares a request.
+        calls = list({call.lease.seq: call for call in found if isinstance(call, Settle)}.values())
+        many = Many(Answer(), len(calls))
+        for place, call in enumerate(calls):
+            call.future = None
+            call.part_of(many, place)
+            self._parts[id(call)] = many, place, call
+        return list[Call](calls)
+
+    def _answer(self, call: Settle) -> Answer:
+        """What a settlement was told; of one that is a part of a call, its part."""
+        if id(call) not in self._parts:
+            return call.future
+        many, place, _ = self._parts[id(call)]
+        answer, result = Answer(), many.results[place]
+        if isinstance(result, BaseException):
+            answer.set_exception(result)
+        elif call.gone:
+            answer.set_result(result)
+        return answer
+
     def _call(self, plan: Plan) -> Call | None:
         """None: it names a lease that is not there."""
         call: Call
@@ -439,7 +471,8 @@ class World:
         assert [call.future.value for call in request.news] == seqs, f"seqs told: {seqs} are right"
         self._hand_over(client, request, reads, outcome)
         self._count(request, verdicts, seqs)
-        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, reads)}")
+        answers = [self._answer(call if call.then is None else call.then) for call in (*request.acks, *request.others)]
+        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, answers, reads)}")
 
     def _compare_operate(self, lane: Lane, batch: Batch, call: Operate, slots: list[list[Row]], now: float) -> None:
         """A step of an operating call does the same to the oracle, and tells how many messages it was."""
@@ -535,12 +568,13 @@ class World:
             if call.then is not None:
                 told = _told(call.lost() if id(call.then) in refused else None)
             else:
-                assert call.future.done()
-                told = _told(call.future.error)
+                answer = self._answer(call)
+                assert answer.done()
+                told = _told(answer.error)
             assert told == verdict, f"{HOW[call.op]} of {call.lease}: told {told}, it is {verdict}"
             if verdict == ACCEPTED and call.op == EXTEND:
-                assert call.future.value == outcome.t + float(call.argument)
-                extended[call.lease.token, call.lease.group_id] = call.future.value
+                assert self._answer(call).value == outcome.t + float(call.argument)
+                extended[call.lease.token, call.lease.group_id] = self._answer(call).value
         for call, verdict in zip(request.others, verdicts[len(request.acks) :], strict=True):
             if verdict == ACCEPTED and call.op == EXTEND:
                 # Of a run that is extended twice, the last counts.
@@ -694,11 +728,10 @@ def _leases(value: Any) -> list[Lease[Any]]:
     return value if isinstance(value, list) else [value]
 
 
-def _story(request: Request, reads: list[list[Row]]) -> str:
+def _story(request: Request, answers: list[Answer], reads: list[list[Row]]) -> str:
     """What a request did, for people who read a counter-example."""
     told = []
-    for call in [*request.acks, *request.others]:
-        answer = call.future if call.then is None else call.then.future
+    for call, answer in zip([*request.acks, *request.others], answers, strict=True):
         lost = isinstance(answer.error, LeaseLost)
         early = isinstance(answer.error, OutOfOrder)
         told.append(
