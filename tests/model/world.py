@@ -223,7 +223,7 @@ class World:
         self.clients = {"A": Client("A", 1, 6, 40.0), "B": Client("B", 2, 100, 15.0)}
         self._events = 0
         self._operations: dict[int, Operation] = {}
-        # Settlements that are parts of one call: of which, and where its answer will be.  They are kept, and so their ids.
+        # Settlements that are parts of one call: of which, and where its answer will be.  Kept: so are ids.
         self._parts: dict[int, tuple[Many, int, Settle]] = {}
         self.plain = PlainSide(self)
         self.transaction(upgrade.making(statements, queue))
