@@ -54,6 +54,9 @@ def slot_errors(results: list[dict[str, Any]]) -> list[tuple[int, str]]: ...
 def slot_rows(results: list[dict[str, Any]]) -> list[list[Any]]: ...
 
 @final
+class Term: ...
+
+@final
 class Lease(Generic[_T_co]):
     """A message in work: what it is, and the token that owns it until `expires_at`.
 

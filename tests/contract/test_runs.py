@@ -605,6 +605,18 @@ def test_release_ends_a_run(q: Queue) -> None:
     assert [(lease.event, lease.attempts) for lease in view.claim_run("w", 30, 10)] == [(0, 2), (1, 2), (2, 2)]
 
 
+def test_release_of_what_is_left_of_a_run_that_has_ended(q: Queue, clock: Clock) -> None:
+    """Nobody could have settled it any more."""
+    view = q.open(clock=clock)
+    fill(view, 3)
+    view.claim_run("w", 10, 3)
+    clock.advance(11)
+    lease = view.claim("x", 10)
+    assert lease is not None
+    view.ack(lease)
+    assert view.release("g") is False
+
+
 def test_what_is_in_work_is_not_deleted(q: Queue) -> None:
     view = q.open()
     fill(view, 5)

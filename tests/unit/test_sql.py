@@ -350,6 +350,47 @@ def count_steps(db: sqlite3.Connection, program: list[tuple[str, str, tuple[obje
 
 
 @pytest.mark.parametrize("rows", [None, 0, 2, 3, 50, 200])
+def test_the_work_of_a_run_does_not_grow_with_its_group(rows: int | None) -> None:
+    few, many = run_work(rows, 200), run_work(rows, 4000)
+    assert not {name: (few[name], many[name]) for name in few if many[name] > few[name] + 300}
+
+
+def run_work(rows: int | None, count: int) -> dict[str, int]:
+    """The same for a run of 20 in a group of so many messages, all due at once."""
+    db, statements = database(None, rows)
+    db.execute("INSERT INTO groups(group_id,turn) VALUES('hot',-5)")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO messages(group_id,event,published_at) VALUES('hot','1',0)", [()] * count)
+    db.execute("COMMIT")
+    first = db.execute("SELECT min(seq) FROM messages WHERE group_id='hot'").fetchone()[0]
+    token = "~w:x.1.0+"
+    for name, parameters in (("claim_any", (token, 30, 1)), ("claim_stamp", (token, 30))):
+        db.execute(statements.queue[name], parameters)
+    turn = db.execute("SELECT turn FROM groups WHERE group_id='hot'").fetchone()[0]
+
+    def listed(*more: object) -> str:
+        return orjson.dumps([[seq, f"{token}{turn}", "hot", *more, turn] for seq in range(first, first + 20)]).decode()
+
+    db.execute(statements.queue["clock_step_settling"], (0.0, 0, 0.0))
+    program: list[tuple[str, tuple[object, ...]]] = [
+        ("run_claim", (token, 30.0, 20)),
+        ("run_read", (token,)),
+        ("ack_verdict", (listed(), "lane")),
+        ("run_acks", (listed(), "lane")),
+        ("run_ack_verdict", (listed(), "lane")),
+        ("settle_verdict", (listed(4, 5.0), "lane")),
+        ("run_settle_verdict", (listed(4, 5.0), "lane")),
+        ("run_extend", (listed(4, 5.0), "lane")),
+        ("run_rest", (listed(1, 0.0), "lane")),
+    ]
+    taken = count_steps(db, [(name, statements.queue[name], parameters) for name, parameters in program])
+    left = db.execute("SELECT count(*), sum(locked_by IS NOT NULL) FROM messages WHERE group_id='hot'").fetchone()
+    assert left == (count, 1), "the run was claimed, and all but its first message given back"
+    db.close()
+    return taken
+
+
+@pytest.mark.parametrize("rows", [None, 0, 2, 3, 50, 200])
 def test_the_work_of_the_triggers_does_not_grow_with_the_queue(rows: int | None) -> None:
     few, many = old_work(rows, 200), old_work(rows, 4000)
     grown = {name: (few[name], many[name]) for name in few if many[name] > 2 * few[name] + 300}

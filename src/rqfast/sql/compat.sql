@@ -54,7 +54,7 @@ UPDATE {messages} SET attempts=attempts+1 WHERE seq=NEW.seq AND NEW.locked_by<>'
 -- name: old_run
 -- A run in that group has lapsed, and is over: a claim of rqfast would tell it by the turn of the group.
 CREATE TRIGGER {old_run} AFTER UPDATE OF locked_by ON {messages} WHEN (NEW.locked_by GLOB '~*') IS NOT TRUE AND {not_ours} BEGIN
-UPDATE {messages} SET locked_by=NULL, lock_expiry=0 FROM (SELECT l.seq AS s FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=NEW.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry<{t} AND l.locked_by GLOB '~*+*' ORDER BY l.seq LIMIT 1000000) c WHERE {messages}.seq=c.s; END
+UPDATE {messages} SET locked_by=NULL, lock_expiry=0 FROM (SELECT l.seq AS s FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=NEW.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry<{t} AND {is_run(l)} ORDER BY l.seq LIMIT 1000000) c WHERE {messages}.seq=c.s; END
 
 -- name: old_done
 -- After its acknowledgement.

@@ -262,6 +262,10 @@ WHERE k.group_id=(SELECT h.group_id FROM {messages} h INDEXED BY {m_tok} WHERE h
 SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,max(g.priority,0),g.turn
 FROM {messages} m INDEXED BY {m_tok} CROSS JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id AND m.locked_by=?1||g.turn WHERE m.locked_by>?1 AND m.locked_by<?1||':' ORDER BY m.rank,m.due,m.seq
 
+-- fragment: is_run
+-- Whether message {x} has the token of a run.
+rtrim({x}.locked_by,'0123456789') GLOB '~*+'
+
 -- fragment: run_ended
 -- Whether the run of row j, whose turn is {x}, has ended: its group was claimed from again.
 NOT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=j.value->>2 AND g.turn={x})
