@@ -19,6 +19,8 @@ cdef enum:
     RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
 
 MAX_BLOCKS = 8
+# Each run is a block; these are counted for themselves.
+MAX_RUNS = 16
 
 
 @cython.final
@@ -98,6 +100,8 @@ cdef class Batch:
     cdef list others
     cdef list pubs
     cdef list blocks
+    cdef Py_ssize_t runs
+    cdef Py_ssize_t runs_kept
     cdef list bundles
     cdef readonly bint alone
     cdef readonly Operate operate
@@ -254,12 +258,21 @@ cdef class Batch:
 
     cdef Block block_for(self, Claim call):
         cdef Block block
-        for block in self.blocks if not call.run else ():
+        if call.run:
+            # Some places are kept for runs whose claim has no `ack=`: those that have one are taken first.
+            if self.runs >= MAX_RUNS - (0 if call.tied is None else self.runs_kept):
+                return None
+            self.runs += 1
+            return self.new_block(call)
+        for block in self.blocks:
             if not block.run and block.visibility == call.visibility and block.min_priority == call.min_priority:
                 return block
-        if len(self.blocks) >= MAX_BLOCKS:
+        if len(self.blocks) - self.runs >= MAX_BLOCKS:
             return None
-        block = Block.__new__(Block)
+        return self.new_block(call)
+
+    cdef Block new_block(self, Claim call):
+        cdef Block block = Block.__new__(Block)
         block.visibility = call.visibility
         block.min_priority = call.min_priority
         block.worker = call.worker

@@ -304,6 +304,7 @@ cdef class Batcher:
             if batch is not None:
                 return batch
         batch = Batch(lane)
+        batch.runs_kept = MAX_RUNS // 2 if self.claims.size() else 0
         self.serial += 1
         # Requests of a bundle alone take turns with claims, which cannot ride along with them.
         if not (lane == 0 and self.last_alone and self.claims.size()):

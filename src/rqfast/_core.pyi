@@ -16,6 +16,7 @@ EXTEND: Final[int]
 DEAD: Final[int]
 GIVE_BACK: Final[int]
 MAX_BLOCKS: Final[int]
+MAX_RUNS: Final[int]
 STATEMENTS: Final[tuple[str, ...]]
 
 OPERATIONS: Final[dict[str, tuple[str, ...]]]

@@ -9,7 +9,21 @@ from typing import Any
 import pytest
 
 from rqfast import Lease
-from rqfast._core import DEAD, DEFER, EXTEND, NACK, PARK, Batcher, Claim, Many, Settle, Slot, first_of_each
+from rqfast._core import (
+    ACK,
+    DEAD,
+    DEFER,
+    EXTEND,
+    MAX_RUNS,
+    NACK,
+    PARK,
+    Batcher,
+    Claim,
+    Many,
+    Settle,
+    Slot,
+    first_of_each,
+)
 
 RUN = "~w:lane.7.0+42"
 
@@ -81,3 +95,29 @@ def test_each_run_has_a_block_of_its_own() -> None:
     assert batch is not None
     # Those that are no runs share one, which stands first.
     assert batch.calls() == [claims[0], claims[2], claims[1], claims[3]]
+
+
+def run_claim(seq: int | None = None) -> Claim:
+    """With a seq it has an `ack=`."""
+    claim = Claim("w", 30.0, 0, 10, True, True)
+    claim.future, claim.deadline = Slot(), 1e9
+    if seq is not None:
+        ack = Settle(Lease(seq, f"g{seq}", None, "~w:lane.8.0"), ACK)
+        ack.deadline = 1e9
+        ack.tie(claim)
+    return claim
+
+
+def test_claims_with_acks_leave_room_for_those_without() -> None:
+    batcher = Batcher(1, 10_000, 1 << 20)
+    waiting = [run_claim() for _ in range(3 * MAX_RUNS)]
+    for claim in waiting:
+        batcher.add(claim)
+    for number in range(20):
+        for seq in range(3 * MAX_RUNS):
+            batcher.add(run_claim(number * 1000 + seq))
+        batch = batcher.take(0)
+        assert batch is not None and len(batch.calls()) == MAX_RUNS
+        waiting = [claim for claim in waiting if claim not in batch.calls()]
+        batcher.finish(batch)
+    assert waiting == []

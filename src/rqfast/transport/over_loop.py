@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent import futures
+from copy import copy
 from typing import Any, Generic, TypeVar, overload
 
 from .._core import Call, Claim, Settle, Slot, first_of_each, give_back
@@ -116,6 +117,18 @@ _open: weakref.WeakSet[RqliteTransport[Any]] = weakref.WeakSet()
 def _close_all() -> None:
     for transport in list(_open):
         transport.close()
+
+
+class Together:
+    """Calls that reach the loop in one of its turns: what is made as one must not be cut by the loop waking up."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+
+    def reject(self, error: RqfastError) -> None:
+        """Give each caller the error."""
+        for call in self.calls:
+            call.reject(copy(error))
 
 
 class RqliteTransport(BlockingTransport[T], Generic[T]):
@@ -267,8 +280,14 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _start(self, calls: Sequence[Call], slot: Slot) -> None:
         self._check()
-        for call in calls:
-            self._post(self._inner._gather.start, call)
+        if len(calls) == 1:
+            self._post(self._inner._gather.start, calls[0])
+        else:
+            self._post(self._start_together, Together(calls))
+
+    def _start_together(self, together: Together) -> None:
+        for call in together.calls:
+            self._inner._gather.start(call)
 
     def _wait(self, slot: Slot, undo: Callable[[], object] | None = None) -> Any:
         assert isinstance(slot, LockSlot)
