@@ -7,6 +7,7 @@ STATEMENTS = (
     "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
     "outcome", "outcome_high", "outcome_published", "outcome_again",
+    "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
 )
 
 cdef enum:
@@ -15,8 +16,11 @@ cdef enum:
     DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
     OUTCOME, OUTCOME_HIGH, OUTCOME_PUBLISHED, OUTCOME_AGAIN
+    RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
 
 MAX_BLOCKS = 8
+# Each run is a block; these are counted for themselves.
+MAX_RUNS = 16
 
 cdef enum:
     # Groups that a claim marks as claimable beyond those it may want.
@@ -48,11 +52,12 @@ cdef class Texts:
 
 @cython.final
 cdef class Block:
-    """The claims of a batch that share a visibility and a min_priority: one statement, one token."""
+    """The claims of a batch that share a visibility and a min_priority: one statement, one token.  Or one run."""
 
     cdef double visibility
     cdef int min_priority
     cdef Py_ssize_t limit
+    cdef bint run
     cdef list claims
     cdef str token
     cdef str worker
@@ -97,6 +102,8 @@ cdef class Batch:
     cdef list others
     cdef list pubs
     cdef list blocks
+    cdef Py_ssize_t runs
+    cdef Py_ssize_t runs_kept
     cdef list bundles
     cdef readonly bint alone
     cdef readonly Operate operate
@@ -157,6 +164,9 @@ cdef class Batch:
             for ack in self.acks:
                 if error.lost is None or ack.place in error.lost:
                     ack._lose()
+                elif not error.lost and ack.lease._turn:
+                    # No lease was lost: then the acks of a run were out of its order.
+                    ack._lose(True)
                 else:
                     ack._succeed(None)
             return
@@ -259,15 +269,25 @@ cdef class Batch:
 
     cdef Block block_for(self, Claim call):
         cdef Block block
+        if call.run:
+            # Some places are kept for runs whose claim has no `ack=`: those that have one are taken first.
+            if self.runs >= MAX_RUNS - (0 if call.tied is None else self.runs_kept):
+                return None
+            self.runs += 1
+            return self.new_block(call)
         for block in self.blocks:
-            if block.visibility == call.visibility and block.min_priority == call.min_priority:
+            if not block.run and block.visibility == call.visibility and block.min_priority == call.min_priority:
                 return block
-        if len(self.blocks) >= MAX_BLOCKS:
+        if len(self.blocks) - self.runs >= MAX_BLOCKS:
             return None
-        block = Block.__new__(Block)
+        return self.new_block(call)
+
+    cdef Block new_block(self, Claim call):
+        cdef Block block = Block.__new__(Block)
         block.visibility = call.visibility
         block.min_priority = call.min_priority
         block.worker = call.worker
+        block.run = call.run
         block.claims = []
         self.blocks.append(block)
         return block
@@ -371,27 +391,40 @@ cdef class Batch:
         cdef dict groups = {}
         cdef list rows
         if self.acks:
+            runs = False
             for call in self.acks:
+                runs = runs or call.lease._turn != 0
                 groups[call.lease.group_id] = None
             self.ack_rows = text = self._ack_rows(texts.as_json)
             self._say(texts, ACK_VERDICT, [text, lane])
+            if runs:
+                self._say(texts, RUN_ACKS, [text, lane])
+                self._say(texts, RUN_ACK_VERDICT, [text, lane])
             if self.alone:
                 self._say(texts, GUARD, [lane])
             self._say(texts, ACK_DELETE, [text, lane])
         if self.others:
             rows = []
-            dead = False
+            dead = runs = False
             for call in self.others:
                 rows.append((call.lease.seq, call._token(), call.lease.group_id, call.op, call.argument))
+                if call.lease._turn:
+                    runs = True
+                    rows[-1] += (call.lease._turn,)
                 groups[call.lease.group_id] = None
                 dead = dead or call.op == OP_DEAD
             text = _json(rows)
             low, high = _min_seq(self.others), _max_seq(self.others)
             self._say(texts, SETTLE_VERDICT, [text, lane])
+            if runs:
+                self._say(texts, RUN_SETTLE_VERDICT, [text, lane])
+                self._say(texts, RUN_REST, [text, lane])
             if dead:
                 self._say(texts, DEAD_INSERT, [text, lane])
                 self._say(texts, DEAD_DELETE, [text, lane])
             self._say(texts, SETTLE_APPLY, [text, lane, low, high])
+            if runs:
+                self._say(texts, RUN_EXTEND, [text, lane])
         text = _json([(group,) for group in groups])
         self._say(texts, GROUPS_READY, [text])
         self._say(texts, GROUPS_DRAIN, [])
@@ -433,7 +466,7 @@ cdef class Batch:
         return rows.end()
 
     cdef object _ack_rows(self, bint inside):
-        # [[seq,token,group],..]
+        # [[seq,token,group],..]; of a run's, its turn as well.
         cdef Rows rows = Rows.__new__(Rows, inside)
         cdef Settle call
         cdef Py_ssize_t place = 0
@@ -446,6 +479,9 @@ cdef class Batch:
             rows.add_str(call._token())
             rows.next_value()
             rows.add_str(call.lease.group_id)
+            if call.lease._turn:
+                rows.next_value()
+                rows.add_int(call.lease._turn)
             rows.close_row()
         return rows.end()
 
@@ -459,9 +495,14 @@ cdef class Batch:
             # Unique and known beforehand: the lane, the number in it, the place in the request.
             block.token = f"~{name if block.worker is None else block.worker}:{lane}.{n}.{place}"
             place += 1
-            self._say(texts, CLAIM_ANY + block.min_priority, [block.limit, block.visibility])
+            if block.run:
+                block.token += "+"
+            self._say(texts, CLAIM_ANY + block.min_priority, [1 if block.run else block.limit, block.visibility])
             block.slot = len(self.program_)
-            self._say(texts, CLAIM_HEADS, [block.token, block.visibility])
+            if block.run:
+                self._say(texts, RUN_CLAIM, [block.token, block.visibility, block.limit])
+            else:
+                self._say(texts, CLAIM_HEADS, [block.token, block.visibility])
         return 0
 
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
@@ -484,6 +525,15 @@ cdef class Batch:
         """How many acks it holds."""
         return len(self.acks)
 
+    @property
+    def may_be_early(self):
+        """Whether an ack of it may be refused though its lease is not lost: one of a run."""
+        cdef Settle ack
+        for ack in self.acks:
+            if ack.lease._turn:
+                return True
+        return False
+
     def reread(self, Texts texts not None, str lane not None):
         """Plain reads that give the results again after the request was found applied, and their slots."""
         cdef Block block
@@ -492,7 +542,7 @@ cdef class Batch:
         if self.dedup_slot >= 0:
             reads.append((self.dedup_slot, self.dedup_read))
         for block in self.blocks:
-            reads.append((block.slot, [texts.texts[CLAIM_READ], block.token]))
+            reads.append((block.slot, [texts.texts[RUN_READ if block.run else CLAIM_READ], block.token]))
         return reads
 
     # -- the outcomes -------------------------------------------------------------------------------------
@@ -527,11 +577,14 @@ cdef class Batch:
         if self.operate is not None:
             _check_operated(row)
             return True
-        _positions(row[2], len(self.acks))
+        _positions(row[2], len(self.acks), True)
         _positions(row[3], len(self.others))
         for block in self.blocks:
             for row in slots[block.slot]:
-                _check_lease_row(row)
+                if block.run:
+                    _check_run_row(row)
+                else:
+                    _check_lease_row(row)
         if self.dedup_slot >= 0:
             _known_seqs(slots[self.dedup_slot], len(self.pubs))
         return True
@@ -562,7 +615,7 @@ cdef class Batch:
             outcome.goes_on = self.operate if self.operate.goes_on else None
             self.outcome = outcome
             return outcome
-        self._resolve_acks(_positions(row[2], len(self.acks)))
+        self._resolve_acks(_positions(row[2], len(self.acks), True))
         self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
         if self.pubs:
             known = _known_seqs(slots[self.dedup_slot], len(self.pubs)) if self.dedup_slot >= 0 else {}
@@ -577,7 +630,7 @@ cdef class Batch:
         cdef Py_ssize_t pos = 0
         for call in self.acks:
             if pos in lost:
-                call._lose()
+                call._lose(-1 - pos in lost)
             elif call.then is None:
                 call._succeed(None)
             pos += 1
@@ -590,8 +643,8 @@ cdef class Batch:
             if pos in lost:
                 call._lose()
             elif call.op == OP_EXTEND:
-                call.lease.expires_at = t + <double>call.argument
-                call._succeed(call.lease.expires_at)
+                call.lease._extend(t + <double>call.argument)
+                call._succeed(t + <double>call.argument)
             else:
                 call._succeed(None)
             pos += 1
@@ -612,9 +665,14 @@ cdef class Batch:
         cdef Claim call
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
+        cdef list leases
         # RETURNING gives them in no order.
-        cdef list leases = [_claimed_lease(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
-        if count < block.limit:
+        if block.run:
+            leases = _run_from_rows(sorted(rows, key=_place_of), block.token, decode, clock)
+        else:
+            leases = [_claimed_lease(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
+        # A run that is short tells nothing of other groups.
+        if count < (1 if block.run else block.limit):
             outcome.short.append(block.min_priority)
         for call in block.claims:
             if call.tied_lost:
@@ -630,7 +688,7 @@ cdef class Batch:
             for lease in leases[at:at + share]:
                 lease._worker = call.worker
             # Applied late, after a lost reply: less than half of the lease is left, so it is extended first.
-            if (<Lease>leases[at]).expires_at - now < block.visibility / 2:
+            if (<Lease>leases[at])._ends() - now < block.visibility / 2:
                 outcome.late.append((call, leases[at:at + share]))
             elif call.wants_list:
                 call._succeed(leases[at:at + share])
@@ -659,7 +717,8 @@ cdef object _max_seq(list calls):
     return max([(<Settle>call).lease.seq for call in calls])
 
 
-cdef set _positions(object found, Py_ssize_t count):
+cdef set _positions(object found, Py_ssize_t count, bint runs=False):
+    # Of an ack that is out of the order of its run, -1-position is there as well.
     if found is None:
         if count:
             raise GarbledReply("no verdict on the settlements")
@@ -667,7 +726,7 @@ cdef set _positions(object found, Py_ssize_t count):
     if type(found) is not list:
         raise GarbledReply("the verdict on the settlements is no list")
     for pos in <list>found:
-        if type(pos) is not int or not 0 <= pos < count:
+        if type(pos) is not int or not -count <= pos < count or (pos < 0 and not (runs and -1 - pos in <list>found)):
             raise GarbledReply("the verdict on the settlements names what is not there")
     return set(found)
 
@@ -690,6 +749,18 @@ cdef dict _known_seqs(list rows, Py_ssize_t count):
 
 def _seq_of(row):
     return (<Lease>row).seq if type(row) is Lease else row[0]
+
+
+def _place_of(row):
+    # In a group.
+    return row[4], row[10], row[0]
+
+
+cdef int _check_run_row(object row) except -1:
+    # One of a claimed message, and its due time.
+    if type(row) is not list or len(<list>row) != 11 or type(row[9]) is not int or type(row[10]) not in (int, float):
+        raise GarbledReply("a row of a run is not what it should be")
+    return _check_lease_row((<list>row)[:10])
 
 
 cdef int _check_lease_row(object row) except -1:

@@ -270,6 +270,7 @@ cdef class Batcher:
             pin.serial = self.serial
             pin.rank = -1
             pin.closed = False
+            pin.other_op = -1
         return pin
 
     # -- operating calls ----------------------------------------------------------------------------------
@@ -315,6 +316,7 @@ cdef class Batcher:
             if batch is not None:
                 return batch
         batch = Batch(lane)
+        batch.runs_kept = MAX_RUNS // 2 if self.claims.size() else 0
         self.serial += 1
         # Lane 0 leaves half of each kind to another lane, if that would be many.
         halves = lane == 0 and self.lanes > 1 and not self.held and self._settling() >= 2 * self.many and not self._is_helped()
@@ -479,12 +481,18 @@ cdef class Batcher:
 
     cdef bint _goes_settle(self, Batch batch, Settle call, Pin pin) except -1:
         cdef int rank = RANK_ACK if call.op == OP_ACK else RANK_OTHER
-        if rank < pin.rank or (rank == RANK_OTHER and pin.rank == RANK_OTHER) or call.lease.seq in batch.settled:
+        if rank < pin.rank or call.lease.seq in batch.settled:
+            return False
+        if rank == RANK_OTHER and pin.rank == RANK_OTHER and not _is_alike(call, pin):
             return False
         if call.then is not None and not batch.add_claim(call.then):
             return False
         batch.add_settle(call)
         pin.rank = rank
+        if rank == RANK_OTHER:
+            pin.other_op = call.op
+            pin.other_token = call.lease.token
+            pin.other_many = <PyObject*>call.many
         return True
 
     cdef int _fill_claims(self, Batch batch) except -1:
@@ -603,6 +611,14 @@ cdef class Batcher:
         if shared:
             call.pin.shared -= 1
         return self._unpin(call)
+
+
+cdef bint _is_alike(Settle call, Pin other):
+    # Of one run, and both extensions or both deaths: done together they are as done one by one.  Or parts of one call
+    # that puts several back: the first of the run takes along what comes after it, and none of them is lost by that.
+    if call.op != other.other_op or not call.lease._turn or call.lease.token != other.other_token:
+        return False
+    return call.op == OP_EXTEND or call.op == OP_DEAD or (call.many is not None and <PyObject*>call.many == other.other_many)
 
 
 def _when_made(Call call):

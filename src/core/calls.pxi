@@ -151,6 +151,10 @@ cdef class Pin:
     cdef long long serial
     cdef int rank
     cdef bint closed
+    # Of the settlement that went last, no acknowledgement (a reference to it would be a circle); -1: there is none.
+    cdef int other_op
+    cdef str other_token
+    cdef PyObject* other_many
 
 
 # Not followed by the garbage collector, which would look at all calls again and again while they wait: they are gone
@@ -258,6 +262,7 @@ cdef class Settle(Call):
     cdef public Claim then
     cdef public object on_lost
     cdef Py_ssize_t place
+    cdef bint early
 
     def __cinit__(self):
         self.kind = IS_SETTLE
@@ -273,7 +278,9 @@ cdef class Settle(Call):
         claim.tied = self
 
     def lost(self):
-        """The error that tells the caller that its lease was lost."""
+        """The error that tells the caller that its lease was lost, or that this is out of the order of a run."""
+        if self.early:
+            return OutOfOrder(self.lease.seq, self.lease.group_id)
         return LeaseLost(self.lease.seq, self.lease.group_id, _DOING[self.op])
 
     cdef Py_ssize_t _size(self):
@@ -284,16 +291,22 @@ cdef class Settle(Call):
         # What marks a parked message is no token.
         return "" if self.lease.token == "__parked__" else self.lease.token
 
-    cdef int _lose(self) except -1:
+    cdef int _lose(self, bint early=False) except -1:
         # `on_lost` is how lost="warn" works: it is told, and the call returns.
-        if self.then is not None:
+        self.early = early
+        if early:
+            if self.then is not None:
+                self.then.tied_lost = True
+            else:
+                self._fail(self.lost())
+        elif self.then is not None:
             if self.on_lost is None:
                 self.then.tied_lost = True
             else:
                 self.on_lost(self.lost())
         elif self.on_lost is not None:
             self.on_lost(self.lost())
-            self._succeed(self.lease.expires_at if self.op == OP_EXTEND else None)
+            self._succeed(self.lease._ends() if self.op == OP_EXTEND else None)
         else:
             self._fail(self.lost())
         return 0
@@ -302,13 +315,17 @@ cdef class Settle(Call):
 @cython.final
 @cython.no_gc
 cdef class Claim(Call):
-    """A wish for the heads of up to `limit` groups; `many` tells a list from a single lease."""
+    """A wish for the heads of up to `limit` groups, or for a run: up to `limit` messages of one group.
+
+    `wants_list` tells a list from a single lease.
+    """
 
     cdef readonly str worker
     cdef readonly double visibility
     cdef readonly int min_priority
     cdef readonly Py_ssize_t limit
     cdef readonly bint wants_list
+    cdef readonly bint run
     cdef public double wait_until
     cdef public double until
     cdef public bint looked
@@ -321,12 +338,14 @@ cdef class Claim(Call):
     def __cinit__(self):
         self.kind = IS_CLAIM
 
-    def __init__(self, str worker not None, double visibility, int min_priority, Py_ssize_t limit, bint wants_list):
+    def __init__(self, str worker not None, double visibility, int min_priority, Py_ssize_t limit, bint wants_list,
+                 bint run=False):
         self.worker = worker
         self.visibility = visibility
         self.min_priority = min_priority
         self.limit = limit
         self.wants_list = wants_list
+        self.run = run
 
     def wait_for(self, future, kept):
         """Report to `future`, and let `kept` live until then, whoever lets go of it."""
@@ -360,3 +379,16 @@ def give_back(Lease lease not None):
     call = Settle(lease, OP_GIVE_BACK)
     call.deadline = float("inf")
     return call
+
+
+def first_of_each(leases not None):
+    """Without those that come after another one of the same run (list): what is given back takes them along."""
+    cdef Lease lease
+    found, seen = [], set()
+    for lease in leases:
+        if not lease._turn:
+            found.append(lease)
+        elif lease.token not in seen:
+            seen.add(lease.token)
+            found.append(lease)
+    return found

@@ -29,6 +29,13 @@ def _old_fields():
 
 
 @cython.final
+cdef class Term:
+    """When the lease of a run ends: all its leases share one, since they are extended together."""
+
+    cdef double ends_at
+
+
+@cython.final
 @cython.freelist(2048)
 cdef class Lease:
     """A message in work: what it is, and the token that owns it until `expires_at`.
@@ -48,7 +55,7 @@ cdef class Lease:
     cdef readonly int priority
     cdef readonly long long rank
     cdef readonly long long fence
-    cdef readonly double expires_at
+    cdef double _expires_at
     cdef readonly object published_at
     cdef object _raw
     cdef object _headers
@@ -57,6 +64,9 @@ cdef class Lease:
     cdef object _decode
     cdef object _clock
     cdef str _worker
+    # Of a run: the turn that ends its token, and what its leases share.
+    cdef long long _turn
+    cdef Term _term
 
     def __init__(self, seq, group_id, event, token=""):
         if isinstance(seq, bool) or not isinstance(seq, int):
@@ -70,8 +80,23 @@ cdef class Lease:
         self.seq = seq
         self.group_id = group_id
         self.token = token
+        self._turn = _turn_of(token)
         self._event = event
         self._decoded = True
+
+    @property
+    def expires_at(self):
+        """When it ends, on the queue's clock (float); of a run, all its leases end together."""
+        return self._ends()
+
+    cdef double _ends(self):
+        return self._expires_at if self._term is None else self._term.ends_at
+
+    cdef int _extend(self, double ends_at) except -1:
+        self._expires_at = ends_at
+        if self._term is not None:
+            self._term.ends_at = ends_at
+        return 0
 
     @property
     def event(self):
@@ -108,7 +133,7 @@ cdef class Lease:
     def remaining(self):
         """Seconds left until the lease ends, by this process's own clock (float, 0.0 when it has ended)."""
         clock = _default_clock if self._clock is None else self._clock
-        return max(0.0, self.expires_at - <double>clock())
+        return max(0.0, self._ends() - <double>clock())
 
     def __eq__(self, other):
         if type(other) is not Lease:
@@ -125,13 +150,14 @@ cdef class Lease:
 
     def __repr__(self):
         return (f"Lease(seq={self.seq}, group_id={self.group_id!r}, token={self.token!r}, "
-                f"attempts={self.attempts}, expires_at={self.expires_at!r})")
+                f"attempts={self.attempts}, expires_at={self._ends()!r})")
 
     def __copy__(self):
         cdef Lease copy = Lease.__new__(Lease)
         _fill_lease(copy, self._state())
         copy._decode = self._decode
         copy._clock = self._clock
+        copy._term = self._term
         return copy
 
     def __deepcopy__(self, memo):
@@ -152,7 +178,7 @@ cdef class Lease:
 
     cdef tuple _state(self):
         return (self.seq, self.group_id, self.token, self.attempts, self.priority, self.rank, self.fence,
-                self.expires_at, self.published_at, self._raw, self._headers, self._event, self._decoded, self._worker)
+                self._ends(), self.published_at, self._raw, self._headers, self._event, self._decoded, self._worker)
 
     def __reduce__(self):
         # A decoder need not be picklable; what it makes is, as in the dataclass that this replaces.
@@ -167,6 +193,14 @@ def holder_of(str token not None):
     return name.rpartition(":")[0]
 
 
+cdef long long _turn_of(str token) except -1:
+    # What stands behind the "+" at the end of a run's token (see queue.sql); 0: no run.
+    name, plus, turn = token.rpartition("+")
+    if not plus or not (turn.isascii() and turn.isdigit()) or len(turn) > 18:
+        return 0
+    return int(turn)
+
+
 def _lease_from_state(state):
     cdef Lease lease = Lease.__new__(Lease)
     _fill_lease(lease, state)
@@ -176,8 +210,9 @@ def _lease_from_state(state):
 
 cdef void _fill_lease(Lease lease, tuple state) except *:
     (lease.seq, lease.group_id, lease.token, lease.attempts, lease.priority, lease.rank, lease.fence,
-     lease.expires_at, lease.published_at, lease._raw, lease._headers, lease._event, lease._decoded,
+     lease._expires_at, lease.published_at, lease._raw, lease._headers, lease._event, lease._decoded,
      lease._worker) = state
+    lease._turn = _turn_of(lease.token)
 
 
 cdef Lease _claimed_lease(object row, str token, object decode, object clock):
@@ -202,10 +237,26 @@ cdef Lease _lease_from_row(list row):
     lease.rank = row[4]
     lease._headers = row[5]
     lease.published_at = None if row[6] is None else float(row[6])
-    lease.expires_at = row[7]
+    lease._expires_at = row[7]
     lease.priority = 0 if row[8] is None else row[8]
     lease.fence = 0 if row[9] is None else row[9]
     return lease
+
+
+cdef list _run_from_rows(list rows, str token, object decode, object clock):
+    # All of one group, so of one turn.
+    cdef Term term = Term.__new__(Term)
+    cdef Lease lease
+    cdef list leases
+    if rows:
+        token = f"{token}{(<list>rows[0])[9]}"
+    leases = [_claimed_lease(row, token, decode, clock) for row in rows]
+    for lease in leases:
+        lease._turn = lease.fence
+        lease._term = term
+    if leases:
+        term.ends_at = lease._expires_at
+    return leases
 
 
 cdef int _track(Lease lease) except -1:

@@ -231,7 +231,7 @@ cdef class _RowReader:
         lease.published_at = self.published
         if not self._read_expires() or not self._skip(b",", 1):
             return None
-        lease.expires_at = self.expires
+        lease._expires_at = self.expires
         value = 0
         if not self._skip(b"null,", 5):
             if not self._read_int(&value) or not 0 <= value < 1000 or not self._skip(b",", 1):

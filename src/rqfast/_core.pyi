@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 from typing_extensions import disjoint_base
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 ACK: Final[int]
@@ -16,6 +17,7 @@ EXTEND: Final[int]
 DEAD: Final[int]
 GIVE_BACK: Final[int]
 MAX_BLOCKS: Final[int]
+MAX_RUNS: Final[int]
 STATEMENTS: Final[tuple[str, ...]]
 
 OPERATIONS: Final[dict[str, tuple[str, ...]]]
@@ -102,10 +104,14 @@ class Bundle(Call):
     def until(self, deadline: float) -> None: ...
 
 def give_back(lease: Lease[Any]) -> Settle: ...
+def first_of_each(leases: Iterable[Lease[_T]]) -> list[Lease[_T]]: ...
 def encode_program(program: list[Any]) -> bytes: ...
 def decode_reply(body: bytes, claims: bool = False) -> tuple[list[dict[str, Any]], str | None]: ...
 def slot_errors(results: list[dict[str, Any]]) -> list[tuple[int, str]]: ...
 def slot_rows(results: list[dict[str, Any]]) -> list[list[Any] | None]: ...
+
+@final
+class Term: ...
 
 @final
 class Lease(Generic[_T_co]):
@@ -122,7 +128,7 @@ class Lease(Generic[_T_co]):
         priority: its group's, 0 to 4.
         rank: its place in the group, smaller first.
         fence: rises with every claim in the queue; for other systems that must refuse a late writer.
-        expires_at: when the lease ends, in seconds since 1970 UTC on the queue's clock.
+        expires_at: when the lease ends, in seconds since 1970 UTC on the queue's clock; that of a run's leases is one.
         published_at: when it was published, likewise; None for a message of the plain transport.
     """
 
@@ -136,7 +142,6 @@ class Lease(Generic[_T_co]):
     priority: int
     rank: int
     fence: int
-    expires_at: float
     published_at: float | None
     def __init__(self, seq: int, group_id: str, event: _T_co, token: str = "") -> None: ...
     @property
@@ -147,6 +152,8 @@ class Lease(Generic[_T_co]):
     def headers(self) -> dict[str, str | int | float | bool | None]: ...
     @property
     def worker_id(self) -> str: ...
+    @property
+    def expires_at(self) -> float: ...
     def remaining(self) -> float: ...
     def __copy__(self) -> Lease[_T_co]: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Lease[_T_co]: ...
@@ -221,11 +228,14 @@ class Claim(Call):
     min_priority: int
     limit: int
     wants_list: bool
+    run: bool
     wait_until: float
     until: float
     looked: bool
     tied: Settle | None
-    def __init__(self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool) -> None: ...
+    def __init__(
+        self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool, run: bool = False
+    ) -> None: ...
     def wait_for(self, future: Any, kept: Any) -> None: ...
     def untie(self) -> None: ...
     def empty(self) -> list[Any] | None: ...
@@ -287,6 +297,7 @@ class Batch:
     outcome: Outcome | None
     alone: bool
     acks_count: int
+    may_be_early: bool
     is_waited_for: bool
     def given_back(self) -> list[Lease[Any]]: ...
     def lost_read(self) -> str: ...

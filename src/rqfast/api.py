@@ -152,6 +152,38 @@ class Transport(Protocol[T]):
             ack: leases to acknowledge; raises `LeaseLost` for the first that was lost, then nothing is claimed.
         """
 
+    def claim_run(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> list[Lease[T]]:
+        """Claim a run: the first messages of the group that was served longest ago, up to the first that is not due.
+
+        The leases come in the group's order, under one token, and nobody else gets a message of the group while one
+        of them is in work.  They are acknowledged in that order, one by one or as a list; `dead_letter` takes one
+        out.  `nack` or `defer` of one gives back all after it, with no attempt spent; `extend` of one extends all;
+        when the lease lapses all are given back, and all end when somebody then claims from the group.
+
+        Args:
+            limit: how many messages at most, 1 to 100,000.
+            ack: leases to acknowledge, in their order; as in `claim_many`.
+
+        Raises:
+            OutOfOrder: by an acknowledgement of one that is not the first left; nothing was changed.
+
+        Example:
+            >>> run = t.claim_run(limit=100)
+            >>> while run:
+            ...     for lease in run:
+            ...         work(lease.event)
+            ...     run = t.claim_run(limit=100, ack=run)
+        """
+
     def ack(
         self,
         lease: Lease[Any],
@@ -408,6 +440,18 @@ class AsyncTransport(Protocol[T]):
         ack: Iterable[Lease[Any]] = (),
     ) -> Future[list[Lease[T]]]:
         """As `Transport.claim_many`."""
+
+    def claim_run(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> Future[list[Lease[T]]]:
+        """As `Transport.claim_run`."""
 
     def ack(
         self,

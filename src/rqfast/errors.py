@@ -10,6 +10,7 @@ __all__ = [
     "ConfigError",
     "InvalidMessage",
     "LeaseLost",
+    "OutOfOrder",
     "OutcomeUnknown",
     "PublishIncomplete",
     "RqfastError",
@@ -52,11 +53,30 @@ class LeaseLost(RqfastError):
         self.group_id = group_id
 
 
+class OutOfOrder(RqfastError):
+    """An acknowledgement of a run before that of an earlier message of the run: refused, nothing was changed.
+
+    The lease stands: acknowledge (or dead-letter) what comes before it, then it.
+
+    Attributes:
+        seq: the message's number (int).
+        group_id: its group (str).
+    """
+
+    def __init__(self, seq: int, group_id: str) -> None:
+        super().__init__(
+            f"cannot ack message {seq} of group {group_id!r} now: it belongs to a run, whose messages are acknowledged "
+            f"in their order, and one before it is not settled yet; nothing was changed, the lease stands"
+        )
+        self.seq = seq
+        self.group_id = group_id
+
+
 class NotHeld(RqfastError):
     """A bundle was refused as a whole because an ack in it was lost.  Internal: callers get `LeaseLost`.
 
     Attributes:
-        lost: the positions of the acks that were lost; None: all of them.
+        lost: the positions of the acks that were lost; None: all of them.  Empty: acks of a run were out of its order.
     """
 
     def __init__(self, lost: set[int] | None = None) -> None:

@@ -273,6 +273,81 @@ def _refused_hand_on_with(view: View, stranger: Lease) -> object:
     return None
 
 
+def _four(view: View) -> list[int]:
+    """Four messages of one group."""
+    return list(view.publish_many((GROUP, n) for n in range(4)))
+
+
+def _run(view: View) -> list[Lease]:
+    """Four messages, of which three are in work as a run."""
+    _four(view)
+    return view.claim_run("w", 60, 3)
+
+
+def _run_and_marked(view: View) -> tuple[list[Lease], str]:
+    return _run(view), _marked(view)
+
+
+def _check_run(q: QueueUnderTest, view: View, seqs: list[int], run: list[Lease]) -> None:
+    assert [(lease.seq, lease.event, lease.attempts) for lease in run] == [
+        (seq, n, 1) for n, seq in enumerate(seqs[:3])
+    ]
+    [token] = {lease.token for lease in run}
+    assert rows(q, "seq, locked_by, attempts") == [*((seq, token, 1) for seq in seqs[:3]), (seqs[3], None, 0)]
+    assert view.claim("w") is None
+    assert view.ack_many(run) == []
+
+
+def _check_run_acked(q: QueueUnderTest, view: View, run: list[Lease], lost: list[Lease]) -> None:
+    assert lost == []
+    assert rows(q, "event, locked_by") == [("3", None)]
+    assert view.ack_many(run) == run
+
+
+def _check_run_acked_with(q: QueueUnderTest, view: View, state: tuple[list[Lease], str], lost: list[Lease]) -> None:
+    _check_run_acked(q, view, state[0], lost)
+    _check_once(q, state[1])
+
+
+def _check_next_run(q: QueueUnderTest, view: View, run: list[Lease], then: list[Lease]) -> None:
+    assert [(lease.event, lease.attempts) for lease in then] == [(3, 1)]
+    assert rows(q, "seq, locked_by") == [(then[0].seq, then[0].token)]
+    assert view.ack_many(then) == []
+
+
+def _check_run_put_back(q: QueueUnderTest, view: View, run: list[Lease], answer: None) -> None:
+    assert rows(q, "event, attempts, locked_by") == [
+        ("0", 1, run[0].token),
+        ("1", 1, None),
+        ("2", 0, None),
+        ("3", 0, None),
+    ]
+    assert view.ack_many(run) == run[1:]
+    assert [(lease.event, lease.attempts) for lease in view.claim_run("w", 60, 3)] == [(1, 2), (2, 1), (3, 1)]
+
+
+def _check_run_extended(q: QueueUnderTest, view: View, run: list[Lease], until: float) -> None:
+    for lease in run:
+        assert lease.expires_at == pytest.approx(until, abs=0.01)
+        assert 100 < lease.remaining() <= 120.5
+    assert len({ends for ends, token in rows(q, "lock_expiry, locked_by") if token is not None}) == 1
+    assert view.ack_many(run) == []
+
+
+def _check_out_of_order(q: QueueUnderTest, view: View, run: list[Lease], answer: object) -> None:
+    assert isinstance(answer, rqfast.OutOfOrder)
+    assert rows(q, "locked_by, attempts") == [(run[0].token, 1)] * 3 + [(None, 0)]
+    assert view.ack_many(run) == []
+
+
+def _out_of_order(view: View, run: list[Lease], **more: Any) -> object:
+    try:
+        view.ack(run[1], **more)
+    except rqfast.OutOfOrder as error:
+        return error
+    return None
+
+
 CALLS = [
     Call("publish", _nothing, lambda view, _: view.publish(GROUP, "new"), _check_publish),
     Call(
@@ -350,6 +425,24 @@ CALLS = [
     Call("defer", _leased, lambda view, lease: view.defer(lease, 60), _check_held_back),
     Call("extend", _leased, lambda view, lease: view.extend(lease, 120), _check_extend),
     Call("refused ack", _stranger, _refused_ack, _check_refused),
+    Call("claim_run", _four, lambda view, _: view.claim_run("w", 60, 3), _check_run),
+    Call("ack of a run", _run, lambda view, run: view.ack_many(run), _check_run_acked),
+    Call(
+        "ack of a run with statements",
+        _run_and_marked,
+        lambda view, state: view.ack_many(state[0], with_statements=_own(state[1])),
+        _check_run_acked_with,
+    ),
+    Call("ack of a run and the next", _run, lambda view, run: view.claim_run("w", 60, 3, ack=run), _check_next_run),
+    Call("nack in a run", _run, lambda view, run: view.nack(run[1]), _check_run_put_back),
+    Call("extend in a run", _run, lambda view, run: view.extend(run[1], 120), _check_run_extended),
+    Call("ack out of order", _run, _out_of_order, _check_out_of_order),
+    Call(
+        "ack out of order with statements",
+        _run,
+        lambda view, run: _out_of_order(view, run, with_statements=_own("never")),
+        _check_out_of_order,
+    ),
     Call("delete", _waiting, lambda view, seqs: view.delete(seqs[1]), _check_delete),
     Call("release", _leased, lambda view, _: view.release(GROUP), _check_release),
     Call("pause", _published, lambda view, _: view.pause(GROUP), _check_paused),

@@ -62,6 +62,27 @@ def test_cancelled_in_flight_after_delivery(aq: FaultyQueue, how: str) -> None:
     assert rows(aq) == []
 
 
+def test_a_run_cancelled_in_flight_after_delivery(aq: FaultyQueue) -> None:
+    async def script() -> None:
+        async with await opened(aq) as transport:
+            await transport.publish_many([(GROUP, n) for n in range(5)])
+            proxy = await asyncio.to_thread(lambda: aq.proxy)
+            delay = proxy.delay(match=is_claim, reply=True)
+            proxy.cut_after(match=is_claim)
+            claim = asyncio.ensure_future(transport.claim_run("w", 600, 4))
+            await hit(delay)
+            claim.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await claim
+            delay.release()
+            run = await transport.claim_run("w2", 600, 5, wait=15)
+            assert [(lease.event, lease.attempts) for lease in run] == [(n, 1) for n in range(5)]
+            assert await transport.ack_many(run) == []
+
+    run_async(script(), "a run cancelled in flight")
+    assert rows(aq) == []
+
+
 def test_cancelled_in_flight_before_delivery(aq: FaultyQueue) -> None:
     async def script() -> None:
         async with await opened(aq) as transport:

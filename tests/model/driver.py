@@ -13,6 +13,7 @@ from .plans import (
     AHEAD,
     ANSWERED,
     BEHIND,
+    COUNTS,
     DEDUP_IDS,
     EXTRAS,
     FATES,
@@ -60,6 +61,7 @@ class Habits:
         self.operations = choose.choice((OPERATIONS, OPERATIONS[7:]))
         self.meddling = choose.choice((0.0, 0.1, 0.3))
         self.ties = choose.choice((0.0, 0.4))
+        self.runs = choose.choice((0.0, 0.3, 0.9))
         # How much of it old workers and publishers do; their clocks.
         self.plain = 0.0
         self.ahead = choose.choice((AHEAD, AHEAD[:1]))
@@ -154,7 +156,7 @@ def _pub(habits: Habits) -> Pub:
 
 def _done(habits: Habits) -> Done:
     how, argument = habits.choose.choice(habits.settlements)
-    return Done(habits.choose.choice(WHICH), how, argument)
+    return Done(habits.choose.choice(WHICH), how, argument, habits.choose.choice(COUNTS))
 
 
 def _take(habits: Habits) -> Take:
@@ -165,4 +167,5 @@ def _take(habits: Habits) -> Take:
         choose.choice(habits.min_priorities),
         choose.choice(WORKERS),
         choose.choice(WHICH) if choose.random() < habits.ties else None,
+        choose.random() < habits.runs,
     )

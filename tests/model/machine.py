@@ -20,6 +20,7 @@ from rqfast.sql import Statements
 from .plans import (
     AHEAD,
     BEHIND,
+    COUNTS,
     DEDUP_IDS,
     EXTRAS,
     FATES,
@@ -57,10 +58,11 @@ messages = st.sampled_from(
         for priority in PRIORITIES
     ]
 )
-settlements = st.sampled_from([Done(0, how, argument) for how, argument in SETTLEMENTS])
+settlements = st.sampled_from([Done(0, how, argument, count) for count in COUNTS for how, argument in SETTLEMENTS])
 claims = st.sampled_from(
     [
-        Take(limit, visibility, min_priority)
+        Take(limit, visibility, min_priority, run=run)
+        for run in (False, False, True)
         for min_priority in MIN_PRIORITIES
         for limit in LIMITS
         for visibility in VISIBILITIES

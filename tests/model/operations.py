@@ -54,7 +54,9 @@ class Operation:
         for message in oracle.of(self.group):
             if message.holder is not None:
                 # Of a parking that is over nothing is left; the holder of a lapsed lease could still settle.
-                self.done += message.holder != PARKED or message.held_at(oracle.time)
+                # Nor of a run that has ended.
+                is_over = message.holder == PARKED and not message.held_at(oracle.time)
+                self.done += not (is_over or message.holder in oracle.ended)
                 message.holder, message.held_until = None, 0.0
         return False
 

@@ -6,6 +6,7 @@ answered by looking at everything.  Slow and plain on purpose, because it decide
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,6 +16,13 @@ PARKED = "__parked__"
 LEAST_STEP = 1e-6
 # The priority of a group that was paused before it had a message: its first one sets it.
 NO_PRIORITY = -1
+# What becomes of a settlement: accepted, refused because the lease is lost, or because it is an acknowledgement before
+# that of an earlier message of its run.
+ACCEPTED = "accepted"
+LOST = "lost"
+EARLY = "early"
+# Settlements that put the message back.
+PUT_BACK = ("nack", "park", "defer", "give back")
 
 
 @dataclass
@@ -100,6 +108,9 @@ class Oracle:
     groups: dict[str, Group] = field(default_factory=dict)
     paused: bool = False
     dead: dict[int, DeadLetter] = field(default_factory=dict)
+    # Tokens of runs, and of those that have ended: somebody claimed from their group after the lease had lapsed.
+    runs: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
     dedup: dict[str, Known] = field(default_factory=dict)
 
     # -- questions ---------------------------------------------------------------------------------
@@ -145,10 +156,15 @@ class Oracle:
         message = self.messages.get(settlement.seq)
         if message is None or (message.holder, message.group) != (settlement.token, settlement.group):
             return False
-        if settlement.how != "extend":
+        if settlement.token in self.ended:
+            return False
+        if settlement.how != "extend" or message.held_at(self.time):
             return True
-        others = (m for m in self.of(message.group) if m is not message)
-        return not any(m.held_at(self.time) for m in others)
+        return not any(m.held_at(self.time) for m in self.of(message.group))
+
+    def held_with(self, message: Message) -> list[Message]:
+        """The messages of its group under the same token, itself included, in order: more than one only in a run."""
+        return [other for other in self.of(message.group) if other.holder == message.holder]
 
     # -- one request: begin, acks, settlements, publishes, claims ----------------------------------
 
@@ -159,15 +175,28 @@ class Oracle:
         if claims:
             self.turn += 2
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """All verdicts first, then all effects; returns which were accepted."""
-        accepted = [self.owns(one) for one in settlements]
-        for one, is_owner in zip(settlements, accepted, strict=True):
-            if is_owner:
-                self._settle_one(self.messages[one.seq], one)
+    def settle(self, settlements: Sequence[Settlement]) -> list[str]:
+        """All verdicts first, then all effects; returns the verdicts."""
+        verdicts: list[str] = []
+        done: set[int] = set()
+        for one in settlements:
+            verdicts.append(self._verdict(one, done))
+            if one.how == "ack" and verdicts[-1] == ACCEPTED:
+                done.add(one.seq)
+        accepted = [one for one, verdict in zip(settlements, verdicts, strict=True) if verdict == ACCEPTED]
+        self._give_back_rests([self.messages[one.seq] for one in accepted if one.how in PUT_BACK])
+        for one in accepted:
+            self._settle_one(self.messages[one.seq], one)
         for one in settlements:
             self.drain(one.group)
-        return accepted
+        return verdicts
+
+    def _verdict(self, one: Settlement, done: set[int]) -> str:
+        """`done`: the messages that are acknowledged before it in the same request."""
+        if not self.owns(one):
+            return LOST
+        first = next(m for m in self.held_with(self.messages[one.seq]) if m.seq not in done)
+        return EARLY if one.how == "ack" and first.seq != one.seq else ACCEPTED
 
     def _settle_one(self, message: Message, one: Settlement) -> None:
         if one.how == "ack":
@@ -177,9 +206,20 @@ class Oracle:
             priority = self.groups[one.group].priority
             self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), self.time)
         elif one.how == "extend":
-            message.held_until = self.time + float(one.argument)
+            for other in self.held_with(message):
+                other.held_until = self.time + float(one.argument)
         else:
             self._release(message, one)
+
+    def _give_back_rests(self, messages: list[Message]) -> None:
+        """What comes after these in their runs goes back with them, unspent."""
+        rest: dict[int, Message] = {}
+        for message in messages:
+            run = self.held_with(message)
+            rest |= {other.seq: other for other in run[run.index(message) + 1 :]}
+        for other in rest.values():
+            other.holder, other.held_until = None, 0.0
+            other.attempts -= 1
 
     def _release(self, message: Message, one: Settlement) -> None:
         message.holder, message.held_until = None, 0.0
@@ -223,9 +263,25 @@ class Oracle:
         for group in groups:
             head = self.head(group)
             assert head is not None
-            head.holder, head.held_until = token, self.time + visibility
-            head.attempts += 1
-            self.groups[group].turn = self.turn
+            self._hold(group, token, visibility, [head])
+
+    def hand_out_run(self, token: str, visibility: float, group: str, limit: int) -> list[Message]:
+        """The first messages of this group are in work now, up to the first that is not due; which they are."""
+        run = list(itertools.takewhile(lambda message: message.due <= self.time, self.of(group)))[:limit]
+        self._hold(group, token, visibility, run)
+        self.runs.add(token)
+        return run
+
+    def _hold(self, group: str, token: str, visibility: float, messages: list[Message]) -> None:
+        self.end_runs(group)
+        for message in messages:
+            message.holder, message.held_until = token, self.time + visibility
+            message.attempts += 1
+        self.groups[group].turn = self.turn
+
+    def end_runs(self, group: str) -> None:
+        """Somebody claims from this group: a run in it has lapsed, and is over."""
+        self.ended |= {str(message.holder) for message in self.of(group)} & self.runs
 
     # -- what others do ----------------------------------------------------------------------------
 
@@ -268,8 +324,15 @@ class Oracle:
         assert not self.groups[group].paused, f"an old worker has {seq} of {group!r}, which is paused"
         ours = [other.seq for other in self.of(group) if self.is_held_by_rqfast(other.seq)]
         assert not ours, f"an old worker has {seq} of {group!r}, where rqfast holds {ours}"
+        self._forget_runs(group)
         message.holder, message.held_until = token, until
         message.attempts += 1
+
+    def _forget_runs(self, group: str) -> None:
+        """Of a run that has lapsed nothing is left when an old worker takes a message of the group or puts it back."""
+        for message in self.of(group):
+            if message.holder in self.runs and not message.held_at(self.time):
+                message.holder, message.held_until = None, 0.0
 
     def plain_settle(self, seq: int, group: str, how: str, holder: str | None, until: float) -> None:
         """An old worker settles by seq alone, whoever holds the message; only live leases of rqfast are safe."""
@@ -278,6 +341,7 @@ class Oracle:
             if how == "ack":
                 del self.messages[seq]
             else:
+                self._forget_runs(group)
                 message.holder, message.held_until = holder, until if holder else 0.0
         if how == "ack":
             self.drain(group)

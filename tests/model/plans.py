@@ -48,22 +48,27 @@ class Pub(Short):
 
 @dataclass(frozen=True, repr=False)
 class Done(Short):
-    """Settle a lease: `lease` counts those in hand from the newest (0); -1 is the one that was settled last."""
+    """Settle a lease: `lease` counts those in hand from the newest (0); -1 is the one that was settled last.
+
+    With a `count` it is one call for that lease and those that are older.
+    """
 
     lease: int = 0
     how: str = "ack"
     argument: float | str = 0.0
+    count: int = 1
 
 
 @dataclass(frozen=True, repr=False)
 class Take(Short):
-    """Claim; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
+    """Claim, or claim a run; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
 
     limit: int = 1
     visibility: float = 30.0
     min_priority: int = 0
     worker: str = "w1"
     ack: int | None = None
+    run: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,6 +171,9 @@ RARE_SETTLEMENTS: Final[tuple[tuple[str, float | str], ...]] = (
     ("ack", 0.0),
     ("defer", 5.0),
 )
+
+# How many leases one call settles.
+COUNTS: Final = (1, 1, 1, 3, 8)
 
 # Which lease: the newest ones first, and sometimes one that is spent.
 WHICH: Final = (0, 0, 1, 2, 3, 5, -1, -1, -3)

@@ -37,10 +37,12 @@ SEEN_AT_ALL = (
     "duplicate", "late", "unasked", "nack", "nack lost", "park", "park lost", "defer", "defer lost", "extend",
     "extend lost", "dead", "dead lost", "give back", "give back lost", "step", "pause", "resume", "pause_queue",
     "resume_queue", "release", "delete", "purge", "purge_queue", "redrive", "redrive_group", "redrive_seqs", "drop",
+    "long run", "ack early", "ack in a run", "nack in a run", "park in a run", "defer in a run", "extend in a run",
+    "dead in a run", "give back in a run",
 )  # fmt: skip
 SEEN_BESIDE = (
-    "leases", "ack", "ack lost", "plain publish", "plain claim", "plain claim of nothing", "plain ack", "plain nack",
-    "plain park", "plain settlement of a live lease",
+    "leases", "long run", "ack", "ack lost", "plain publish", "plain claim", "plain claim of nothing", "plain ack",
+    "plain nack", "plain park", "plain settlement of a live lease",
 )  # fmt: skip
 
 

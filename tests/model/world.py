@@ -10,12 +10,13 @@ import math
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import orjson
 
-from rqfast import LeaseLost
+from rqfast import LeaseLost, OutOfOrder
 from rqfast._core import (
     ACK,
     DEAD,
@@ -29,17 +30,19 @@ from rqfast._core import (
     Call,
     Claim,
     Lease,
+    Many,
     Operate,
     Outcome,
     Publish,
     Settle,
     Texts,
+    first_of_each,
     make_publish,
 )
 from rqfast.sql import Statements, upgrade
 
 from .operations import Operation
-from .oracle import PARKED, New, Oracle, Settlement
+from .oracle import ACCEPTED, EARLY, LOST, PARKED, Message, New, Oracle, Settlement
 from .plain import PlainSide
 from .plans import ANSWERED, GIVEN_UP, REPLY_LOST, Done, Op, Plan, Pub, Take
 
@@ -53,6 +56,7 @@ OPERATIONS = {
     "give back": GIVE_BACK,
 }
 HOW = {operation: how for how, operation in OPERATIONS.items()}
+READS = ("claim_heads", "run_claim")
 TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
 # How many leases the workers remember, and how many that they have settled.
 IN_HAND = 10
@@ -176,20 +180,24 @@ def _kind(call: Call) -> int:
 class Request:
     """The calls of one batch, sorted out."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, made: Sequence[Call]) -> None:
         calls = batch.calls()
+        place = {id(call): number for number, call in enumerate(made)}
         self.calls = calls
         self.claims = [call for call in calls if isinstance(call, Claim)]
         self.news = [call for call in calls if isinstance(call, Publish)]
         settles = [call for call in calls if isinstance(call, Settle)]
         self.acks = [call for call in settles if call.op == ACK]
         self.acks += [claim.tied for claim in self.claims if claim.tied is not None]
+        # As they were made: the acks of a run have an order.
+        self.acks.sort(key=lambda ack: place[id(ack if ack.then is None else ack.then)])
         self.others = [call for call in settles if call.op != ACK]
         self.blocks = [list(block) for _, block in groupby(self.claims, key=_block_of)]
 
 
-def _block_of(claim: Claim) -> tuple[float, int]:
-    return claim.visibility, claim.min_priority
+def _block_of(claim: Claim) -> tuple[float, int, int]:
+    """What claims of one block share; a run has one of its own."""
+    return claim.visibility, claim.min_priority, id(claim) if claim.run else 0
 
 
 class World:
@@ -215,6 +223,8 @@ class World:
         self.clients = {"A": Client("A", 1, 6, 40.0), "B": Client("B", 2, 100, 15.0)}
         self._events = 0
         self._operations: dict[int, Operation] = {}
+        # Settlements that are parts of one call: of which, and where its answer will be.  Kept: so are ids.
+        self._parts: dict[int, tuple[Many, int, Settle]] = {}
         self.plain = PlainSide(self)
         self.transaction(upgrade.making(statements, queue))
         lanes = [lane.name for client in self.clients.values() for lane in client.lanes]
@@ -261,7 +271,7 @@ class World:
     ) -> list[Call]:
         """Make some calls on one client, whose clock is `behind`, and send whatever batches they become."""
         one = self.clients[client]
-        calls = [call for plan in plans if (call := self._call(plan)) is not None]
+        calls = [call for plan in plans for call in self._calls(plan)]
         for call in calls:
             one.add(call)
         for _ in range(100):
@@ -319,7 +329,7 @@ class World:
             slots[slot] = [list(row) for row in self.db.execute(read[0], read[1:])]
             end = slot == len(slots) - 1
             told = [row[:-1] for row in first[slot]] if end else sorted(first[slot])
-            found = [row[:-1] for row in slots[slot]] if end else slots[slot]
+            found = [row[:-1] for row in slots[slot]] if end else sorted(slots[slot])
             assert found == told, "read again, the results are others"
         assert batch.check(slots, n), "read again, the request was not applied"
         return slots
@@ -352,6 +362,34 @@ class World:
         return self._events
 
     # -- plans become calls ------------------------------------------------------------------------
+
+    def _calls(self, plan: Plan) -> list[Call]:
+        """None where it names a lease that is not there."""
+        if not isinstance(plan, Done) or plan.count == 1:
+            return [call for call in (self._call(plan),) if call is not None]
+        # What is extended stays in hand: then the next one is meant.
+        step = int(plan.how == "extend" and plan.lease >= 0)
+        found = [self._call(replace(plan, count=1, lease=plan.lease + n * step)) for n in range(plan.count)]
+        # Twice the same message cannot be part of one call: which of the two is lost depends on what shares a request.
+        calls = list({call.lease.seq: call for call in found if isinstance(call, Settle)}.values())
+        many = Many(Answer(), len(calls))
+        for place, call in enumerate(calls):
+            call.future = None
+            call.part_of(many, place)
+            self._parts[id(call)] = many, place, call
+        return list[Call](calls)
+
+    def _answer(self, call: Settle) -> Answer:
+        """What a settlement was told; of one that is a part of a call, its part."""
+        if id(call) not in self._parts:
+            return call.future
+        many, place, _ = self._parts[id(call)]
+        answer, result = Answer(), many.results[place]
+        if isinstance(result, BaseException):
+            answer.set_exception(result)
+        elif call.gone:
+            answer.set_result(result)
+        return answer
 
     def _call(self, plan: Plan) -> Call | None:
         """None: it names a lease that is not there."""
@@ -386,7 +424,8 @@ class World:
         return call
 
     def _claim(self, plan: Take) -> Claim:
-        claim = Claim(plan.worker, plan.visibility, plan.min_priority, plan.limit, plan.limit > 1)
+        wants_list = plan.limit > 1 or plan.run
+        claim = Claim(plan.worker, plan.visibility, plan.min_priority, plan.limit, wants_list, plan.run)
         lease = None if plan.ack is None else self._pick(plan.ack, keep=False)
         if lease is not None:
             settle = Settle(lease, ACK)
@@ -415,25 +454,27 @@ class World:
         if batch.operate is not None:
             self._compare_operate(lane, batch, batch.operate, slots, now)
             return
-        request = Request(batch)
+        request = Request(batch, client.pending)
         defers = any(call.op == DEFER for call in request.others)
         self.oracle.begin(now, claims=bool(request.claims), defers=defers)
-        accepted = self.oracle.settle([_settlement(call) for call in request.acks])
-        accepted += self.oracle.settle([_settlement(call) for call in request.others])
+        verdicts = self.oracle.settle([_settlement(call) for call in request.acks])
+        verdicts += self.oracle.settle([_settlement(call) for call in request.others])
         last_seq = self.oracle.last_seq
         seqs = self.oracle.publish([_new(call) for call in request.news], client.window)
         self.counts["duplicate"] += sum(seq <= last_seq for seq in seqs)
-        reads = [rows for name, rows in zip(batch.statement_names, slots, strict=True) if name == "claim_heads"]
+        named = zip(batch.statement_names, slots, strict=True)
+        reads = [sorted(rows, key=_place) if name == "run_claim" else rows for name, rows in named if name in READS]
         for place, (block, rows) in enumerate(zip(request.blocks, reads, strict=True)):
             self._compare_block(block, rows, _token(client, lane, place, block))
         self._check_hint(request, batch, slots[-1][0][-1])
         outcome = batch.resolve(slots, resolved_at, orjson.loads, lambda: resolved_at)
         assert outcome.t == self.oracle.time
-        self._check_settled(request, accepted, outcome)
+        self._check_settled(request, verdicts, outcome)
         assert [call.future.value for call in request.news] == seqs, f"seqs told: {seqs} are right"
         self._hand_over(client, request, reads, outcome)
-        self._count(request, accepted, seqs)
-        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, reads)}")
+        self._count(request, verdicts, seqs)
+        answers = [self._answer(call if call.then is None else call.then) for call in (*request.acks, *request.others)]
+        self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {_story(request, answers, reads)}")
 
     def _compare_operate(self, lane: Lane, batch: Batch, call: Operate, slots: list[list[Row]], now: float) -> None:
         """A step of an operating call does the same to the oracle, and tells how many messages it was."""
@@ -459,7 +500,10 @@ class World:
 
     def _compare_block(self, block: list[Claim], rows: list[Row], token: str) -> None:
         """A claim hands out exactly min(k, claimable) groups, their heads, least turn first."""
-        visibility, min_priority = _block_of(block[0])
+        visibility, min_priority, is_run = _block_of(block[0])
+        if is_run:
+            self._compare_run(block[0], rows, token)
+            return
         wanted = sum(claim.limit for claim in block)
         may = self.oracle.claimable(min_priority)
         got = [row[1] for row in rows]
@@ -470,12 +514,31 @@ class World:
         left = [turns[group] for group in may if group not in got]
         assert not got or not left or max(turns[group] for group in got) <= min(left), f"{got} out of turn: {turns}"
         self.oracle.hand_out(token, visibility, got)
-        expected = []
-        for message in sorted((m for m in self.oracle.messages.values() if m.holder == token), key=lambda m: m.seq):
+        taken = (message for message in self.oracle.messages.values() if message.holder == token)
+        assert rows == self._claimed(sorted(taken, key=lambda message: message.seq))
+
+    def _compare_run(self, claim: Claim, rows: list[Row], token: str) -> None:
+        """A run is the beginning of the group that waited longest, in order."""
+        may = self.oracle.claimable(claim.min_priority)
+        if not may:
+            assert rows == []
+            return
+        group = rows[0][1] if rows else min(may)
+        turns = {name: self.oracle.groups[name].turn for name in may}
+        assert turns[group] == min(turns.values()), f"{group!r} out of turn: {turns}"
+        run = self.oracle.hand_out_run(f"{token}+{self.oracle.turn}", claim.visibility, group, claim.limit)
+        assert rows == [[*row, message.due] for row, message in zip(self._claimed(run), run, strict=True)]
+        self.counts["run"] += 1
+        self.counts["long run"] += len(run) > 1
+
+    def _claimed(self, messages: list[Message]) -> list[Row]:
+        """What a claim says of these messages."""
+        rows: list[Row] = []
+        for message in messages:
             group = self.oracle.groups[message.group]
             row: Row = [message.seq, message.group, message.event, message.attempts, message.rank, message.headers]
-            expected.append([*row, message.published_at, message.held_until, group.priority, group.turn])
-        assert rows == expected
+            rows.append([*row, message.published_at, message.held_until, group.priority, group.turn])
+        return rows
 
     def _check_hint(self, request: Request, batch: Batch, hint: int | None) -> None:
         """Never lower than the priority of a group that can be claimed; where no priority was asked for, 0 at most.
@@ -503,17 +566,24 @@ class World:
             if hint == 0 and self.oracle.groups[group].priority >= tidy:
                 assert self.oracle.is_claimable(group, self.oracle.time), f"{group!r} is still marked claimable"
 
-    def _check_settled(self, request: Request, accepted: list[bool], outcome: Outcome) -> None:
+    def _check_settled(self, request: Request, verdicts: list[str], outcome: Outcome) -> None:
         refused = set(map(id, outcome.refused))
-        for call, is_accepted in zip([*request.acks, *request.others], accepted, strict=True):
+        extended: dict[tuple[str, str], float] = {}
+        for call, verdict in zip([*request.acks, *request.others], verdicts, strict=True):
             if call.then is not None:
-                told = id(call.then) not in refused
+                told = _told(call.lost() if id(call.then) in refused else None)
             else:
-                assert call.future.done() and isinstance(call.future.error, LeaseLost | None)
-                told = call.future.error is None
-            assert told == is_accepted, f"{HOW[call.op]} of {call.lease}: told {told}, it is {is_accepted}"
-            if is_accepted and call.op == EXTEND:
-                assert call.lease.expires_at == call.future.value == outcome.t + float(call.argument)
+                answer = self._answer(call)
+                assert answer.done()
+                told = _told(answer.error)
+            assert told == verdict, f"{HOW[call.op]} of {call.lease}: told {told}, it is {verdict}"
+            if verdict == ACCEPTED and call.op == EXTEND:
+                assert self._answer(call).value == outcome.t + float(call.argument)
+                extended[call.lease.token, call.lease.group_id] = self._answer(call).value
+        for call, verdict in zip(request.others, verdicts[len(request.acks) :], strict=True):
+            if verdict == ACCEPTED and call.op == EXTEND:
+                # Of a run that is extended twice, the last counts.
+                assert call.lease.expires_at == extended[call.lease.token, call.lease.group_id]
 
     def _hand_over(self, client: Client, request: Request, reads: list[list[Row]], outcome: Outcome) -> None:
         """Who got which lease: in order, no more than wanted; what nobody gets is given back."""
@@ -533,24 +603,26 @@ class World:
                 if id(claim) in late:
                     unasked += got
                 else:
-                    self.hand += got
+                    # The first of a run is the newest: that is the one to be settled first.
+                    self.hand += reversed(got) if claim.run else got
                 if not claim.future.done():
                     claim.resolve(claim.empty())
             given_back = [lease.seq for lease in outcome.give_back if lease.seq in left]
             assert given_back == left, "a lease that nobody got was not given back"
         self.hand = self.hand[-IN_HAND:]
         self.counts["late"] += len(late)
-        for lease in unasked:
+        for lease in first_of_each(unasked):
             self.counts["unasked"] += 1
             call = Settle(lease, GIVE_BACK)
             call.future = Answer()
             client.add(call)
 
-    def _count(self, request: Request, accepted: list[bool], seqs: list[int]) -> None:
+    def _count(self, request: Request, verdicts: list[str], seqs: list[int]) -> None:
         self.counts["requests"] += 1
         self.counts["publish"] += len(seqs)
-        for call, is_accepted in zip([*request.acks, *request.others], accepted, strict=True):
-            self.counts[HOW[call.op] if is_accepted else f"{HOW[call.op]} lost"] += 1
+        for call, verdict in zip([*request.acks, *request.others], verdicts, strict=True):
+            self.counts[HOW[call.op] if verdict == ACCEPTED else f"{HOW[call.op]} {verdict}"] += 1
+            self.counts[f"{HOW[call.op]} in a run"] += verdict == ACCEPTED and "+" in call.lease.token
         for claim in request.claims:
             found = len(_leases(claim.future.value))
             self.counts["leases"] += found
@@ -626,9 +698,9 @@ class World:
         return hints
 
     def check_leases(self) -> None:
-        """Never two live leases in a group, as far as rqfast has one of them."""
+        """Never two workers in a group, as far as one of them is of rqfast."""
         where = f"locked_by<>'{PARKED}' AND lock_expiry>={self.oracle.time!r}"
-        more = "HAVING count(*)>1 AND max(locked_by GLOB '~*')"
+        more = "HAVING count(DISTINCT locked_by)>1 AND max(locked_by GLOB '~*')"
         text = f'SELECT group_id,count(*) FROM "{self.names["messages"]}" WHERE {where} GROUP BY 1 {more}'
         assert self.db.execute(text).fetchall() == []
 
@@ -636,6 +708,12 @@ class World:
 def _settlement(call: Settle) -> Settlement:
     lease = call.lease
     return Settlement(lease.seq, lease.token, lease.group_id, HOW[call.op], call.argument)
+
+
+def _told(error: BaseException | None) -> str:
+    """The verdict that an error amounts to."""
+    assert error is None or isinstance(error, LeaseLost | OutOfOrder)
+    return ACCEPTED if error is None else EARLY if isinstance(error, OutOfOrder) else LOST
 
 
 def _new(call: Publish) -> New:
@@ -655,15 +733,23 @@ def _leases(value: Any) -> list[Lease[Any]]:
     return value if isinstance(value, list) else [value]
 
 
-def _story(request: Request, reads: list[list[Row]]) -> str:
+def _place(row: Row) -> Row:
+    """Where a row of a run belongs in it: its rank, due time and seq."""
+    return [row[4], row[10], row[0]]
+
+
+def _story(request: Request, answers: list[Answer], reads: list[list[Row]]) -> str:
     """What a request did, for people who read a counter-example."""
     told = []
-    for call in [*request.acks, *request.others]:
-        answer = call.future if call.then is None else call.then.future
+    for call, answer in zip([*request.acks, *request.others], answers, strict=True):
         lost = isinstance(answer.error, LeaseLost)
-        told.append(f"{HOW[call.op]} {call.lease.seq} of {call.lease.group_id!r}" + " (lost)" * lost)
+        early = isinstance(answer.error, OutOfOrder)
+        told.append(
+            f"{HOW[call.op]} {call.lease.seq} of {call.lease.group_id!r}" + " (lost)" * lost + " (early)" * early
+        )
     told += [f"publish {call.future.value} to {call.group!r}" for call in request.news]
     for block, rows in zip(request.blocks, reads, strict=True):
         got = ", ".join(f"{row[0]} of {row[1]!r}" for row in rows) or "nothing"
-        told.append(f"claim for {block[0].visibility:g} s, min_priority {block[0].min_priority}: {got}")
+        what = "run" if block[0].run else "claim"
+        told.append(f"{what} for {block[0].visibility:g} s, min_priority {block[0].min_priority}: {got}")
     return "; ".join(told)

@@ -12,6 +12,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8")
 PRINTED = [
     ["customer-7 {'order': 1} 1", "customer-7 {'order': 2} 1", "customer-8 {'order': 3} 1"],
     ["1000"],
+    ["1000 True"],
     ["102"],
     ["customer-7 paused 1 None", "1 0 [{'order': 1}]"],
 ]
@@ -21,7 +22,7 @@ def test_each_example_is_known() -> None:
     assert len(EXAMPLES) == len(PRINTED)
 
 
-@pytest.mark.parametrize("number", range(len(PRINTED)), ids=["blocking", "asyncio", "bundles", "operating"])
+@pytest.mark.parametrize("number", range(len(PRINTED)), ids=["blocking", "asyncio", "runs", "bundles", "operating"])
 def test_the_example_runs(number: int, tmp_path: Path) -> None:
     ran = run_python(tmp_path, "-c", EXAMPLES[number])
     assert ran.returncode == 0, ran.stderr

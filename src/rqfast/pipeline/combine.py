@@ -11,7 +11,7 @@ from concurrent import futures
 from copy import copy
 from typing import Any
 
-from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, give_back
+from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, first_of_each, give_back
 from ..engine.sqlite import SqliteEngine
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from . import wake
@@ -166,7 +166,7 @@ class Combiner:
         for call in outcome.unfilled:
             call.resolve(None)
         with self._door:
-            for lease in outcome.give_back:
+            for lease in first_of_each(outcome.give_back):
                 self._batcher.add(give_back(lease))
             self._batcher.finish(batch)
         try:
@@ -192,10 +192,11 @@ class Combiner:
 
     def claim(self, call: Claim, acks: Sequence[Settle], on_lost: OnLost | None) -> Any:
         """Claim; waits, by looking, until the claim's own `wait_until`.  `acks` go in the same transaction."""
-        for settle in acks[:1]:
+        # The last of them: all others go before it.
+        for settle in acks[-1:]:
             settle.tie(call)
             settle.on_lost = on_lost
-        others = acks[1:]
+        others = acks[:-1]
         acked = False
         while True:
             seen = self._stirs
@@ -243,7 +244,7 @@ class Combiner:
         """Give back what came for a caller that is no longer there (Ctrl-C)."""
         leases = slot.leases()
         with self._door:
-            for lease in leases:
+            for lease in first_of_each(leases):
                 self._batcher.add(give_back(lease))
         if leases:
             with self._writing:

@@ -14,7 +14,18 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeVar
 
-from .._core import EXTEND, Batch, Batcher, Call, Intake, Outcome, Settle, forked, give_back
+from .._core import (
+    EXTEND,
+    Batch,
+    Batcher,
+    Call,
+    Intake,
+    Outcome,
+    Settle,
+    first_of_each,
+    forked,
+    give_back,
+)
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from ..sql.upgrade import HOUR
 from . import wake
@@ -205,7 +216,7 @@ class Gather:
             rows = await self._carriers[lane].send(batch)
             if rows is None:
                 batch.reject(self._unavailable("it was given up"))
-                for lease in batch.given_back():
+                for lease in first_of_each(batch.given_back()):
                     if lease.remaining():
                         self._batcher.add(give_back(lease))
             else:
@@ -247,7 +258,7 @@ class Gather:
         if outcome.refused:
             self._follow(self._refuse(outcome.refused, outcome.give_back))
         else:
-            for lease in outcome.give_back:
+            for lease in first_of_each(outcome.give_back):
                 self._batcher.add(give_back(lease))
         for call, leases in outcome.late:
             self._follow(self._extend_first(call, leases))
@@ -286,13 +297,16 @@ class Gather:
     async def _extend_first(self, call: Any, leases: list[Any]) -> None:
         """A resend let these leases run down: they get their full time before the caller gets them."""
         try:
-            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in leases], self.until(call))
+            # Of a run, one stands for all.
+            parts = leases[:1] if call.run else leases
+            kept = await self._settled([Settle(lease, EXTEND, call.visibility) for lease in parts], self.until(call))
+            kept = kept * len(leases) if call.run else kept
         except BaseException:
             call.reject(Closed("this transport was closed while a claim was in flight"))
             raise
         good = [lease for lease, ok in zip(leases, kept, strict=True) if ok]
         if call.gone:
-            for lease in good:
+            for lease in first_of_each(good):
                 self.start(give_back(lease))
         elif good:
             call.resolve(good if call.wants_list else good[0])
@@ -308,7 +322,7 @@ class Gather:
 
     async def return_leases(self, leases: list[Any], until: float | None = None) -> None:
         """Give leases back unworked, and wait until that is done (or `until`, on the monotonic clock)."""
-        await self._settled([give_back(lease) for lease in leases], until)
+        await self._settled([give_back(lease) for lease in first_of_each(leases)], until)
 
     async def _settled(self, calls: list[Settle], until: float | None) -> list[bool]:
         """Run settlements of our own; which of them were accepted."""

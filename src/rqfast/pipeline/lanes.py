@@ -119,7 +119,7 @@ class Lane:
                     return None
                 if step is Step.RAISE:
                     assert result.error is not None
-                    if isinstance(result.error, NotHeld) and batch.acks_count > 1:
+                    if isinstance(result.error, NotHeld) and (batch.acks_count > 1 or batch.may_be_early):
                         raise NotHeld(await self._lost(batch))
                     raise result.error
                 rows = await self._take(batch, number, step, result)

@@ -54,6 +54,11 @@ CREATE TRIGGER {old_held} AFTER UPDATE OF locked_by ON {messages} WHEN (NEW.lock
 UPDATE {groups} SET ready_at=iif(NEW.locked_by IS NULL,0,NEW.lock_expiry) WHERE {group_row(NEW.group_id)} AND paused=0;
 UPDATE {messages} SET attempts=attempts+1 WHERE seq=NEW.seq AND NEW.locked_by<>'__parked__'; END
 
+-- name: old_run
+-- A run in that group has lapsed, and is over: a claim of rqfast would tell it by the turn of the group.
+CREATE TRIGGER {old_run} AFTER UPDATE OF locked_by ON {messages} WHEN (NEW.locked_by GLOB '~*') IS NOT TRUE AND {not_ours} BEGIN
+UPDATE {messages} SET locked_by=NULL, lock_expiry=0 FROM (SELECT l.seq AS s FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=NEW.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry<{t} AND {is_run(l)} ORDER BY l.seq LIMIT 1000000) c WHERE {messages}.seq=c.s; END
+
 -- name: old_done
 -- After its acknowledgement.
 CREATE TRIGGER {old_done} AFTER DELETE ON {messages} WHEN {not_ours} BEGIN

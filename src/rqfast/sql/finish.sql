@@ -19,6 +19,9 @@ DROP TRIGGER IF EXISTS {old_ack}
 -- name: drop_old_held
 DROP TRIGGER IF EXISTS {old_held}
 
+-- name: drop_old_run
+DROP TRIGGER IF EXISTS {old_run}
+
 -- name: drop_old_done
 DROP TRIGGER IF EXISTS {old_done}
 

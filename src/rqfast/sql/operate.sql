@@ -60,8 +60,9 @@ UPDATE {state} SET paused=1
 UPDATE {state} SET paused=0
 
 -- name: release_count
--- Lapsed leases count: their holders could settle until now.
-UPDATE {lane} SET picked=?2, done=(SELECT count(*) FROM {messages} m INDEXED BY {m_lock} WHERE m.group_id=?2->>0 AND m.locked_by IS NOT NULL AND (m.locked_by<>'__parked__' OR m.lock_expiry>={t})) WHERE lane=?1
+-- Lapsed leases count: their holders could settle until now.  Not what is left of a run that has ended.
+UPDATE {lane} SET picked=?2, done=(SELECT count(*) FROM {messages} m INDEXED BY {m_lock} WHERE m.group_id=?2->>0 AND m.locked_by IS NOT NULL AND (m.locked_by<>'__parked__' OR m.lock_expiry>={t})
+AND NOT ({is_run(m)} AND m.locked_by NOT GLOB '*+'||(SELECT g.turn FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=m.group_id))) WHERE lane=?1
 
 -- name: release
 -- Attempts stay: the message was in work.

@@ -232,7 +232,7 @@ UPDATE {lane} SET n=NULL WHERE lane=?1 AND lost_a<>'[]'
 
 -- name: ack_lost
 -- The positions of ?1 that are lost: asked after a guard refused, and good then, since a lost lease stays lost.
-SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease})
+SELECT json_group_array(x) FROM (SELECT j.key AS x FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease}) UNION ALL SELECT j.key FROM json_each(?1) j WHERE j.value->>3 IS NOT NULL AND {run_ended(j.value->>3)})
 
 -- fragment: locked_of
 -- The locked messages of the groups of list ?1, whatever statistics say; {x} says which of them.
@@ -246,9 +246,9 @@ DELETE FROM {messages} {locked_of(key NOT IN (SELECT value FROM json_each((SELEC
 
 -- name: settle_verdict
 -- ?1 [[seq,token,group,operation,argument],..], ?2 lane.  Operations: 1 nack, 2 park, 3 defer, 4 extend, 5 dead
--- letter, 6 give back unworked.  An extend is refused when the group has gone on with another message.
+-- letter, 6 give back unworked.  An extend of a lapsed lease is refused when the group has gone on with another message.
 UPDATE {lane} SET lost_n=(SELECT json_group_array(j.key) FROM json_each(?1) j WHERE NOT EXISTS(SELECT 1 FROM {messages} m WHERE {same_lease}
-AND NOT (j.value->>3=4 AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t} AND o.seq<>m.seq)))) WHERE lane=?2
+AND NOT (j.value->>3=4 AND m.lock_expiry<{t} AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t})))) WHERE lane=?2
 
 -- name: dead_insert
 -- Dead letters keep all that a redrive needs.
@@ -277,3 +277,63 @@ UPDATE {groups} INDEXED BY {g_key} SET ready_at={ready_at} WHERE group_id IN (SE
 
 -- name: groups_drain
 {drain}
+
+-- Runs: consecutive messages of one group in the hands of one worker.  The token of a run ends with "+" and the turn
+-- of its group: whoever claims from the group after the lease has lapsed ends all of the run, not only what it took.
+-- In the lists of settlements that turn is one more item of a row; the rows of other leases have none.
+
+-- name: run_claim
+-- ?1 the token without its turn, ?2 visibility, ?3 how many: after a claim of one group, which stamped it (the view), its
+-- head and what follows, up to the first message that is not due.  Their due times say in which order they come.
+UPDATE {messages} SET locked_by=?1||(SELECT turn FROM {state}), lock_expiry={t}+?2, attempts=attempts+1 WHERE seq IN (SELECT s FROM (SELECT seq AS s, max(due) OVER (ORDER BY rank,due,seq ROWS UNBOUNDED PRECEDING) AS latest
+FROM {messages} INDEXED BY {m_head} WHERE group_id=(SELECT id FROM {stamped} WHERE until={t}+?2) ORDER BY rank,due,seq LIMIT ?3) WHERE latest<={t})
+RETURNING seq,group_id,event,attempts,rank,headers,published_at,lock_expiry,(SELECT max(g.priority,0) FROM {groups} g WHERE g.group_id=CAST({messages}.group_id AS TEXT)),(SELECT turn FROM {state}),due
+
+-- name: run_read
+-- What the run of token ?1 holds, read again after a lost reply; nothing once somebody else has claimed from the group.
+SELECT m.seq,m.group_id,m.event,m.attempts,m.rank,m.headers,m.published_at,m.lock_expiry,max(g.priority,0),g.turn,m.due
+FROM {messages} m INDEXED BY {m_lock} CROSS JOIN {groups} g INDEXED BY {g_key} ON g.group_id=m.group_id AND m.locked_by=?1||g.turn WHERE m.locked_by IS NOT NULL AND m.locked_by>?1 AND m.locked_by<?1||':'
+
+-- fragment: is_run
+-- Whether message {x} has the token of a run.
+rtrim({x}.locked_by,'0123456789') GLOB '~*+'
+
+-- fragment: run_ended
+-- Whether the run of row j, whose turn is {x}, has ended: its group was claimed from again.
+NOT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=j.value->>2 AND g.turn={x})
+
+-- fragment: run_earlier
+-- The last message of m's run where {x}.
+(SELECT seq FROM {messages} INDEXED BY {m_head} WHERE locked_by=m.locked_by AND group_id=m.group_id AND rank{x} DESC)
+
+-- fragment: run_before
+-- What comes just before m in its run: of those due at the same time, else due before, else of a smaller rank.
+coalesce({run_earlier(=m.rank AND due=m.due AND seq<m.seq ORDER BY seq)},{run_earlier(=m.rank AND due<m.due ORDER BY due DESC,seq)},{run_earlier(<m.rank ORDER BY rank DESC,due DESC,seq)})
+
+-- name: run_acks
+-- After ack_verdict, where runs are among the acks, and for the statement that follows: position, seq, turn, and what
+-- comes just before it in its run, of each of these.
+UPDATE {lane} SET picked=(SELECT json_group_array(json_array(j.key,m.seq,j.value->>3,{run_before})) FROM json_each(?1) j CROSS JOIN {messages} m ON {same_lease} WHERE j.value->>3 IS NOT NULL) WHERE lane=?2
+
+-- name: run_ack_verdict
+-- Acks of a run that has ended are lost.  Others fit (f) when the ack of what comes just before stands before them in
+-- the list, and are refused from the first on that does not: then the list has -1-k beside the position k.
+UPDATE {lane} SET picked=NULL, lost_a=(SELECT json_group_array(x) FROM (SELECT value AS x FROM json_each(lost_a) UNION ALL SELECT iif(n,-1-k,k)
+FROM (SELECT k, iif(o,1,2*(0=min(f) OVER (PARTITION BY b ORDER BY r,d,s ROWS UNBOUNDED PRECEDING))) AS v FROM (SELECT j.value->>0 AS k, m.locked_by AS b, m.rank AS r, m.due AS d, m.seq AS s,
+NOT EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_key} WHERE g.group_id=m.group_id AND g.turn=j.value->>2) AS o, j.value->>3 IS lag(m.seq) OVER w AND j.value->>0>lag(j.value->>0,1,-1) OVER w AS f
+FROM json_each(picked) j CROSS JOIN {messages} m ON m.seq=j.value->>1 WINDOW w AS (PARTITION BY m.locked_by ORDER BY m.rank,m.due,m.seq))), (SELECT 0 AS n UNION ALL SELECT 1) WHERE n<v)) WHERE lane=?2
+
+-- name: run_settle_verdict
+-- After settle_verdict, where runs are among the settlements.
+UPDATE {lane} SET lost_n=(SELECT json_group_array(x) FROM (SELECT value AS x FROM json_each(lost_n) UNION ALL SELECT j.key FROM json_each(?1) j WHERE j.value->>5 IS NOT NULL AND {run_ended(j.value->>5)})) WHERE lane=?2
+
+-- name: run_rest
+-- Before settle_apply, which may move the message: what comes after one that is given back goes back with it, unspent.
+UPDATE {messages} INDEXED BY {m_lock} SET locked_by=NULL, lock_expiry=0, attempts=attempts-1
+FROM (SELECT m.group_id AS g, m.locked_by AS b, m.rank AS r, m.due AS d, m.seq AS s FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value->>5 IS NOT NULL AND j.value->>3 IN (1,2,3,6) AND j.key NOT IN {lost_n} ORDER BY j.key LIMIT 1000000) c
+WHERE {messages}.group_id=c.g AND {messages}.locked_by=c.b AND ({messages}.rank,{messages}.due,{messages}.seq)>(r,d,s)
+
+-- name: run_extend
+-- After settle_apply: one is extended, all are; of several the last counts.
+UPDATE {messages} INDEXED BY {m_lock} SET lock_expiry={t}+a
+FROM (SELECT j.value->>2 AS g, j.value->>1 AS b, j.value->>4 AS a, max(j.key) FROM json_each(?1) j WHERE j.value->>5 IS NOT NULL AND j.value->>3=4 AND j.key NOT IN {lost_n} GROUP BY b) c WHERE {messages}.group_id=c.g AND {messages}.locked_by=c.b

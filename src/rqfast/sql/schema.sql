@@ -96,6 +96,10 @@ WHERE g.ready_at=0 AND g.priority<>0 AND g.paused=0 AND (SELECT k.due {head})<={
 -- The head of each group that is held back until a time.
 CREATE VIEW {served} AS SELECT g.ready_at AS until, g.turn AS turn, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at<>0
 
+-- name: stamped
+-- The groups that the request marks as served, and of which it has taken nothing yet.
+CREATE VIEW {stamped} AS SELECT g.ready_at AS until, g.group_id AS id FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at<>0 AND g.turn=(SELECT turn FROM {state}) AND NOT {live({t})}
+
 -- name: shown
 -- Each group as an operator sees it: h is its head, l the message whose lock ends last, whether that has lapsed or not.
 CREATE VIEW {shown}(group_id,priority,paused,depth,seq,attempts,at,due,token,until) AS SELECT g.group_id, g.priority, g.paused OR (SELECT paused FROM {state}),

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Settle, as_parts, give_back
+from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Settle, as_parts, first_of_each, give_back
 from ..api import Item
 from ..errors import Closed, RqfastError, Unavailable
 from ..model import Header, Seconds
@@ -238,11 +238,28 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
     ) -> Future[list[Lease[T]]]:
         """See `Transport.claim_many`."""
         call = self._calls.claim(worker_id, visibility, limit, min_priority, wait, wants_list=True)
+        return self._claim_list(call, ack)
+
+    def claim_run(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> Future[list[Lease[T]]]:
+        """See `Transport.claim_run`."""
+        call = self._calls.claim(worker_id, visibility, limit, min_priority, wait, wants_list=True, run=True)
+        return self._claim_list(call, ack)
+
+    def _claim_list(self, call: Claim, ack: Iterable[Lease[Any]]) -> ClaimFuture:
         acks = [self._calls.ack(lease) for lease in lease_list(ack, "ack")]
         if len(acks) < 2:
             return self._claim(call, acks[0] if acks else None)
-        others = self._begin(acks[1:])
-        claim = self._claim(call, acks[0])
+        others = self._begin(acks[:-1])
+        claim = self._claim(call, acks[-1])
         return after(claim, asyncio.ensure_future(self._claim_after(others, call, claim)), self._give_back)
 
     def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
@@ -279,7 +296,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         """Leases that nobody took; from any thread, since futures are collected anywhere."""
 
         def start() -> None:
-            for lease in leases:
+            for lease in first_of_each(leases):
                 self._gather.start(give_back(lease))
 
         self._gather.call_soon(start)

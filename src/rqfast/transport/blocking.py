@@ -217,6 +217,21 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         leases: list[Lease[T]] = self._claim(call, [self._calls.ack(lease) for lease in lease_list(ack, "ack")])
         return leases
 
+    def claim_run(
+        self,
+        worker_id: str | None = None,
+        visibility: Seconds = 30.0,
+        limit: int = 1,
+        min_priority: int = 0,
+        *,
+        wait: Seconds | None = 0,
+        ack: Iterable[Lease[Any]] = (),
+    ) -> list[Lease[T]]:
+        """See `Transport.claim_run`."""
+        call = self._calls.claim(worker_id, visibility, limit, min_priority, wait, wants_list=True, run=True)
+        leases: list[Lease[T]] = self._claim(call, [self._calls.ack(lease) for lease in lease_list(ack, "ack")])
+        return leases
+
     # -- settling -----------------------------------------------------------------------------------------
 
     def ack(

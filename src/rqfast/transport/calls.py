@@ -127,6 +127,7 @@ class Calls:
         wait: Any,
         *,
         wants_list: bool,
+        run: bool = False,
     ) -> _core.Claim:
         """A claim; its `wait_until` is on the monotonic clock."""
         worker = default_worker() if worker_id is None else _core.check_id(worker_id, "worker_id")
@@ -136,6 +137,7 @@ class Calls:
             checks.priority(min_priority, "min_priority"),
             checks.limit(limit),
             wants_list,
+            run,
         )
         waits = checks.wait(wait)
         call.wait_until = time.monotonic() + waits if waits else 0.0

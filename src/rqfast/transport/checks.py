@@ -81,7 +81,7 @@ def _header(name: Any, item: Any) -> None:
 
 
 def limit(value: Any) -> int:
-    """How many groups a `claim_many` may take."""
+    """How many groups a `claim_many`, or messages a `claim_run`, may take."""
     if not 1 <= integer(value, "limit") <= MAX_CLAIM:
         raise InvalidMessage(f"limit={value}: 1 to {MAX_CLAIM:,}", "limit")
     return int(value)

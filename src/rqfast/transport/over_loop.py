@@ -19,7 +19,7 @@ from concurrent import futures
 from copy import copy
 from typing import Any, Generic, TypeVar, overload
 
-from .._core import Call, Claim, LockSlot, Relay, Settle, Slot, give_back
+from .._core import Call, Claim, LockSlot, Relay, Settle, Slot, first_of_each, give_back
 from ..errors import Closed, RqfastError, Unavailable
 from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.parts import failure_of, truthful
@@ -299,8 +299,8 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         self._check()
         slot = self._slot()
         call.future = slot
-        others = self._begin(list(acks[1:])) if len(acks) > 1 else None
-        for settle in acks[:1]:
+        others = self._begin(list(acks[:-1])) if len(acks) > 1 else None
+        for settle in acks[-1:]:
             settle.tie(call)
             settle.on_lost = self._on_lost
             settle.deadline = time.monotonic() + self._timeout
@@ -339,7 +339,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _return(self, slot: Slot) -> None:
         """Give back what the slot got, and wait until that is done."""
-        calls = [give_back(lease) for lease in slot.leases()]
+        calls = [give_back(lease) for lease in first_of_each(slot.leases())]
         if calls:
             self._wait(self._begin(calls))
 
@@ -347,7 +347,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         # On the loop, where no outcome is half-way into the slot.
         if self._inner._gather.closed:
             return
-        for lease in slot.leases():
+        for lease in first_of_each(slot.leases()):
             self._inner._gather.start(give_back(lease))
 
     # -- the end ------------------------------------------------------------------------------------------
