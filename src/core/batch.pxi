@@ -6,7 +6,7 @@ STATEMENTS = (
     "dead_insert", "dead_delete", "settle_apply", "groups_ready", "groups_drain", "publish_plain", "publish_groups",
     "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_high", "outcome_published", "outcome_again",
+    "outcome", "outcome_high", "outcome_again",
 )
 
 cdef enum:
@@ -14,7 +14,7 @@ cdef enum:
     DEAD_INSERT, DEAD_DELETE, SETTLE_APPLY, GROUPS_READY, GROUPS_DRAIN, PUBLISH_PLAIN, PUBLISH_GROUPS
     DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_HIGH, OUTCOME_PUBLISHED, OUTCOME_AGAIN
+    OUTCOME, OUTCOME_HIGH, OUTCOME_AGAIN
 
 MAX_BLOCKS = 8
 
@@ -63,6 +63,8 @@ cdef class Block:
 cdef class Outcome:
     """What a reply said beyond the calls' own results.
 
+    `hint` tells of work that is left; `fresh` of work that is there after nothing but publishes: whether it stays there
+    is another matter, since other processes are woken as well.
     `unfilled` claims found nothing (short tells of which min_priority); `give_back` leases that no caller takes;
     `refused` claims whose `ack=` lease was lost; `late` pairs of (claim, leases) that a resend let run down;
     `goes_on` an operating call that has steps left.
@@ -70,6 +72,7 @@ cdef class Outcome:
 
     cdef readonly double t
     cdef readonly object hint
+    cdef readonly object fresh
     cdef readonly list unfilled
     cdef readonly list short
     cdef readonly list give_back
@@ -319,10 +322,8 @@ cdef class Batch:
                 self._say(texts, TIDY, [])
         if self.operate is not None:
             self._make_operate(texts, lane)
-        elif self.acks or self.others or self.blocks:
-            self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         else:
-            self._say(texts, OUTCOME_PUBLISHED, [lane])
+            self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         return 0
 
     cdef bint _wants_priority(self):
@@ -467,7 +468,7 @@ cdef class Batch:
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
         """A request that does nothing but spend the number: accepted, this batch was never applied nor will be."""
         return [[texts.texts[LANE_STEP], lane, n, now], [texts.texts[CLOCK_STEP], now, 0, 0.0],
-                [texts.texts[OUTCOME_PUBLISHED], lane]]
+                [texts.texts[OUTCOME], lane]]
 
     def forget_program(self):
         """Let the next `program` be made anew, for another lane or number; only when nothing was applied."""
@@ -555,7 +556,10 @@ cdef class Batch:
         cdef Outcome outcome = Outcome()
         cdef list row = self._end_row(slots[len(slots) - 1][0])
         outcome.t = row[4]
-        outcome.hint = row[5]
+        if self.acks or self.others or self.blocks or self.operate is not None:
+            outcome.hint = row[5]
+        else:
+            outcome.fresh = row[5]
         outcome.published = bool(self.pubs)
         if self.operate is not None:
             self.operate._take_in(row)

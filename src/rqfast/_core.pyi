@@ -268,6 +268,7 @@ class Outcome:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     t: float
     hint: int | None
+    fresh: int | None
     unfilled: list[Claim]
     short: list[int]
     give_back: list[Lease[Any]]

@@ -37,7 +37,7 @@ _SCHEMA = (
 
 
 # The statements that give rows.
-RETURNING = frozenset(("claim_heads", "dedup_seqs", "outcome", "outcome_high", "outcome_published", "operate_outcome"))
+RETURNING = frozenset(("claim_heads", "dedup_seqs", "outcome", "outcome_high", "operate_outcome"))
 
 
 class Kind(enum.Enum):

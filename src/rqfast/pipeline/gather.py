@@ -77,6 +77,7 @@ class Gather:
         self._unavailable = unavailable
         self.timeout = timeout
         self.unfilled: Callable[[list[Any]], None] = lambda calls: None
+        self.fresh: Callable[[int], None] = lambda hint: None
         self._carriers: Sequence[Carrier] = ()
         self._opening: asyncio.Task[Sequence[Carrier]] | None = None
         self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
@@ -253,6 +254,8 @@ class Gather:
             self._follow(self._extend_first(call, leases))
         if outcome.unfilled:
             self.unfilled(outcome.unfilled)
+        if outcome.fresh is not None and outcome.fresh >= 0:
+            self.fresh(outcome.fresh)
         if not batch.claims_only:
             wake.stir(self._queue)
 
