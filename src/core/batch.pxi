@@ -423,7 +423,7 @@ cdef class Batch:
 
     cdef object _plain_rows(self, bint inside):
         # [[group,event],..]
-        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef _Rows rows = _Rows.__new__(_Rows, inside)
         cdef Publish call
         for call in self.pubs:
             rows.open_row()
@@ -435,7 +435,7 @@ cdef class Batch:
 
     cdef object _ack_rows(self, bint inside):
         # [[seq,token,group],..]
-        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef _Rows rows = _Rows.__new__(_Rows, inside)
         cdef Settle call
         cdef Py_ssize_t place = 0
         for call in self.acks:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
@@ -304,7 +305,9 @@ class Gather:
 
     def until(self, call: Any) -> float:
         """When a claim is over, with all that may be left to do for it."""
-        if not call.until:
+        if not call.until and 0 < call.deadline < math.inf:
+            call.until = call.deadline
+        elif not call.until:
             call.until = max(time.monotonic(), call.wait_until) + self.timeout
         until: float = call.until
         return until
