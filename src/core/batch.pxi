@@ -617,7 +617,7 @@ cdef class Batch:
         cdef Py_ssize_t at = 0, count = len(rows), share
         cdef Lease lease
         # RETURNING gives them in no order.
-        cdef list leases = [_claimed_lease(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
+        cdef list leases = [_lease_from_row(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
         if count < block.limit:
             outcome.short.append(block.min_priority)
         for call in block.claims:
@@ -693,12 +693,10 @@ cdef dict _known_seqs(list rows, Py_ssize_t count):
 
 
 def _seq_of(row):
-    return (<Lease>row).seq if type(row) is Lease else row[0]
+    return row[0]
 
 
 cdef int _check_lease_row(object row) except -1:
-    if type(row) is Lease:
-        return 0
     if type(row) is not list or len(<list>row) != 10:
         raise GarbledReply("a claimed row is not what it should be")
     cdef list r = <list>row

@@ -99,7 +99,7 @@ def of_reply(reply: Reply, statements: list[str], lane_table: str) -> Result:
 
 def _of_body(reply: Reply, statements: list[str], lane_table: str) -> Result:
     try:
-        results, error = decode_reply(reply.body, "claim_heads" in statements)
+        results, error = decode_reply(reply.body)
         if error is not None:
             kind = Kind.NOT_APPLIED if any(known in error for known in _NOT_APPLIED) else Kind.UNKNOWN
             return Result(kind, error)
