@@ -6,7 +6,7 @@ STATEMENTS = (
     "dead_insert", "dead_delete", "settle_apply", "groups_ready", "groups_drain", "publish_plain", "publish_groups",
     "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
-    "outcome", "outcome_high", "outcome_published", "outcome_again",
+    "outcome", "outcome_high", "outcome_again",
     "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
 )
 
@@ -15,7 +15,7 @@ cdef enum:
     DEAD_INSERT, DEAD_DELETE, SETTLE_APPLY, GROUPS_READY, GROUPS_DRAIN, PUBLISH_PLAIN, PUBLISH_GROUPS
     DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
-    OUTCOME, OUTCOME_HIGH, OUTCOME_PUBLISHED, OUTCOME_AGAIN
+    OUTCOME, OUTCOME_HIGH, OUTCOME_AGAIN
     RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
 
 MAX_BLOCKS = 8
@@ -25,7 +25,6 @@ MAX_RUNS = 16
 cdef enum:
     # Groups that a claim marks as claimable beyond those it may want.
     WAKE_MORE = 256
-
 
 
 @cython.final
@@ -68,6 +67,8 @@ cdef class Block:
 cdef class Outcome:
     """What a reply said beyond the calls' own results.
 
+    `hint` tells of work that is left; `fresh` of work that is there after nothing but publishes: whether it stays there
+    is another matter, since other processes are woken as well.
     `unfilled` claims found nothing (short tells of which min_priority); `give_back` leases that no caller takes;
     `refused` claims whose `ack=` lease was lost; `late` pairs of (claim, leases) that a resend let run down;
     `goes_on` an operating call that has steps left.
@@ -75,6 +76,7 @@ cdef class Outcome:
 
     cdef readonly double t
     cdef readonly object hint
+    cdef readonly object fresh
     cdef readonly list unfilled
     cdef readonly list short
     cdef readonly list give_back
@@ -339,10 +341,8 @@ cdef class Batch:
                 self._say(texts, TIDY, [])
         if self.operate is not None:
             self._make_operate(texts, lane)
-        elif self.acks or self.others or self.blocks:
-            self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         else:
-            self._say(texts, OUTCOME_PUBLISHED, [lane])
+            self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         return 0
 
     cdef bint _wants_priority(self):
@@ -455,7 +455,7 @@ cdef class Batch:
 
     cdef object _plain_rows(self, bint inside):
         # [[group,event],..]
-        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef _Rows rows = _Rows.__new__(_Rows, inside)
         cdef Publish call
         for call in self.pubs:
             rows.open_row()
@@ -467,7 +467,7 @@ cdef class Batch:
 
     cdef object _ack_rows(self, bint inside):
         # [[seq,token,group],..]; of a run's, its turn as well.
-        cdef Rows rows = Rows.__new__(Rows, inside)
+        cdef _Rows rows = _Rows.__new__(_Rows, inside)
         cdef Settle call
         cdef Py_ssize_t place = 0
         for call in self.acks:
@@ -508,7 +508,7 @@ cdef class Batch:
     def empty_program(self, Texts texts not None, str lane not None, long long n, double now):
         """A request that does nothing but spend the number: accepted, this batch was never applied nor will be."""
         return [[texts.texts[LANE_STEP], lane, n, now], [texts.texts[CLOCK_STEP], now, 0, 0.0],
-                [texts.texts[OUTCOME_PUBLISHED], lane]]
+                [texts.texts[OUTCOME], lane]]
 
     def forget_program(self):
         """Let the next `program` be made anew, for another lane or number; only when nothing was applied."""
@@ -608,7 +608,10 @@ cdef class Batch:
         cdef Outcome outcome = Outcome()
         cdef list row = self._end_row(slots[len(slots) - 1][0])
         outcome.t = row[4]
-        outcome.hint = row[5]
+        if self.acks or self.others or self.blocks or self.operate is not None:
+            outcome.hint = row[5]
+        else:
+            outcome.fresh = row[5]
         outcome.published = bool(self.pubs)
         if self.operate is not None:
             self.operate._take_in(row)
@@ -670,7 +673,7 @@ cdef class Batch:
         if block.run:
             leases = _run_from_rows(sorted(rows, key=_place_of), block.token, decode, clock)
         else:
-            leases = [_claimed_lease(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
+            leases = [_lease_from_row(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
         # A run that is short tells nothing of other groups.
         if count < (1 if block.run else block.limit):
             outcome.short.append(block.min_priority)
@@ -748,7 +751,7 @@ cdef dict _known_seqs(list rows, Py_ssize_t count):
 
 
 def _seq_of(row):
-    return (<Lease>row).seq if type(row) is Lease else row[0]
+    return row[0]
 
 
 def _place_of(row):
@@ -764,8 +767,6 @@ cdef int _check_run_row(object row) except -1:
 
 
 cdef int _check_lease_row(object row) except -1:
-    if type(row) is Lease:
-        return 0
     if type(row) is not list or len(<list>row) != 10:
         raise GarbledReply("a claimed row is not what it should be")
     cdef list r = <list>row

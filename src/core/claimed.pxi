@@ -41,6 +41,10 @@ cdef class ClaimFuture:
         # It is one of them to whoever asks, in all but its layout.
         return type(self.inner)
 
+    def __getattr__(self, name):
+        # What gather() and others of the library ask of a future beside its methods.
+        return getattr(self.inner, name)
+
     def result(self):
         """The lease or leases; from now on they are the caller's."""
         found = self.inner.result()
@@ -76,19 +80,19 @@ cdef class ClaimFuture:
         """The loop to which it belongs."""
         return self.inner.get_loop()
 
-    def set_result(self, result):
+    def set_result(self, result, /):
         """Set the outcome."""
         self.inner.set_result(result)
 
-    def set_exception(self, exception):
+    def set_exception(self, exception, /):
         """Set the error."""
         self.inner.set_exception(exception)
 
-    def add_done_callback(self, fn, *, context=None):
+    def add_done_callback(self, fn, /, *, context=None):
         """Have `fn(self)` called when it is done."""
         self.inner.add_done_callback(_Told(fn, self), context=context)
 
-    def remove_done_callback(self, fn):
+    def remove_done_callback(self, fn, /):
         """Remove all instances of a callback; returns how many there were."""
         return self.inner.remove_done_callback(_Told(fn, self))
 

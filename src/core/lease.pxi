@@ -215,19 +215,7 @@ cdef void _fill_lease(Lease lease, tuple state) except *:
     lease._turn = _turn_of(lease.token)
 
 
-cdef Lease _claimed_lease(object row, str token, object decode, object clock):
-    # Of a row of the database, or of what was read from a reply already.
-    cdef Lease lease = <Lease>row if type(row) is Lease else _lease_from_row(<list>row)
-    lease.token = token
-    lease._decode = decode
-    lease._clock = clock
-    # Nothing in it yet that could lead back to it: the garbage collector need not look, at a thousand of them at once.
-    if PyObject_GC_IsTracked(lease):
-        PyObject_GC_UnTrack(lease)
-    return lease
-
-
-cdef Lease _lease_from_row(list row):
+cdef Lease _lease_from_row(list row, str token, object decode, object clock):
     # seq, group_id, event, attempts, rank, headers, published_at, lock_expiry, priority, turn
     cdef Lease lease = Lease.__new__(Lease)
     lease.seq = row[0]
@@ -240,6 +228,11 @@ cdef Lease _lease_from_row(list row):
     lease._expires_at = row[7]
     lease.priority = 0 if row[8] is None else row[8]
     lease.fence = 0 if row[9] is None else row[9]
+    lease.token = token
+    lease._decode = decode
+    lease._clock = clock
+    # Nothing in it yet that could lead back to it: the garbage collector need not look, at a thousand of them at once.
+    PyObject_GC_UnTrack(lease)
     return lease
 
 
@@ -250,7 +243,7 @@ cdef list _run_from_rows(list rows, str token, object decode, object clock):
     cdef list leases
     if rows:
         token = f"{token}{(<list>rows[0])[9]}"
-    leases = [_claimed_lease(row, token, decode, clock) for row in rows]
+    leases = [_lease_from_row(row, token, decode, clock) for row in rows]
     for lease in leases:
         lease._turn = lease.fence
         lease._term = term

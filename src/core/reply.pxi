@@ -6,15 +6,11 @@ def encode_program(list program not None):
     return _dumps(program)
 
 
-def decode_reply(bytes body not None, bint claims=False):
+def decode_reply(bytes body not None):
     """Take a reply apart: (results, error), where results are the server's slots and error its whole-request text.
 
-    `claims`: there may be claimed rows in it, which become leases at once.  Raises `GarbledReply` when the bytes are not what the server sends.
+    Raises `GarbledReply` when the bytes are not what the server sends.
     """
-    cdef list leases = []
-    cdef Py_ssize_t at = 0
-    if claims:
-        body, leases = _without_leases(body)
     try:
         reply = _loads(body)
     except ValueError as error:
@@ -30,11 +26,6 @@ def decode_reply(bytes body not None, bint claims=False):
     for slot in results:
         if type(slot) is not dict:
             raise GarbledReply("a result is not an object")
-        if at < len(leases) and type((<dict>slot).get("values")) is int:
-            (<dict>slot)["values"] = leases[at]
-            at += 1
-    if at != len(leases):
-        raise GarbledReply("claimed rows where none belong")
     return results, None
 
 
@@ -59,7 +50,7 @@ def slot_rows(list results not None):
         elif type(rows) is not list:
             raise GarbledReply("the rows of a result are not a list")
         for row in rows or ():
-            if type(row) is not list and type(row) is not Lease:
+            if type(row) is not list:
                 raise GarbledReply("a row is not a list")
         found.append(rows)
     return found

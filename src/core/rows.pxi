@@ -36,7 +36,7 @@ _set_escapes()
 
 
 @cython.final
-cdef class Rows:
+cdef class _Rows:
     """Writes a list of lists as JSON text: `inside` a request body as a string, or as the text that it is."""
 
     cdef char* data

@@ -362,7 +362,6 @@ def work(rows: int | None, more: int) -> dict[str, int]:
         ("claim_4", (1, 4.5)),
         ("outcome", ("lane",)),
         ("outcome_high", ("lane",)),
-        ("outcome_published", ("lane",)),
         ("look", (1.0, 0)),
         ("look_high", (1.0, 1)),
     ]

@@ -37,9 +37,7 @@ _SCHEMA = (
 
 
 # The statements that give rows.
-RETURNING = frozenset(
-    ("claim_heads", "run_claim", "dedup_seqs", "outcome", "outcome_high", "outcome_published", "operate_outcome")
-)
+RETURNING = frozenset(("claim_heads", "run_claim", "dedup_seqs", "outcome", "outcome_high", "operate_outcome"))
 
 
 class Kind(enum.Enum):
@@ -101,7 +99,7 @@ def of_reply(reply: Reply, statements: list[str], lane_table: str) -> Result:
 
 def _of_body(reply: Reply, statements: list[str], lane_table: str) -> Result:
     try:
-        results, error = decode_reply(reply.body, "claim_heads" in statements)
+        results, error = decode_reply(reply.body)
         if error is not None:
             kind = Kind.NOT_APPLIED if any(known in error for known in _NOT_APPLIED) else Kind.UNKNOWN
             return Result(kind, error)

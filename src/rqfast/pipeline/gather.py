@@ -8,24 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeVar
 
-from .._core import (
-    EXTEND,
-    Batch,
-    Batcher,
-    Call,
-    Intake,
-    Outcome,
-    Settle,
-    first_of_each,
-    forked,
-    give_back,
-)
+from .._core import EXTEND, Batch, Batcher, Call, Intake, Outcome, Settle, first_of_each, forked, give_back
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from ..sql.upgrade import HOUR
 from . import wake
@@ -88,6 +78,7 @@ class Gather:
         self._unavailable = unavailable
         self.timeout = timeout
         self.unfilled: Callable[[list[Any]], None] = lambda calls: None
+        self.fresh: Callable[[int], None] = lambda hint: None
         self._carriers: Sequence[Carrier] = ()
         self._opening: asyncio.Task[Sequence[Carrier]] | None = None
         self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
@@ -264,6 +255,8 @@ class Gather:
             self._follow(self._extend_first(call, leases))
         if outcome.unfilled:
             self.unfilled(outcome.unfilled)
+        if outcome.fresh is not None and outcome.fresh >= 0:
+            self.fresh(outcome.fresh)
         if not batch.claims_only:
             wake.stir(self._queue)
 
@@ -315,7 +308,9 @@ class Gather:
 
     def until(self, call: Any) -> float:
         """When a claim is over, with all that may be left to do for it."""
-        if not call.until:
+        if not call.until and 0 < call.deadline < math.inf:
+            call.until = call.deadline
+        elif not call.until:
             call.until = max(time.monotonic(), call.wait_until) + self.timeout
         until: float = call.until
         return until

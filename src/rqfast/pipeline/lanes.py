@@ -22,7 +22,7 @@ Rows = list[list[Any] | None]
 # A lane's row is deleted after a day of silence; long before that, a new one is registered.
 SILENCE = 6 * 3600.0
 
-EMPTY = ["lane_step", "clock_step", "outcome_published"]
+EMPTY = ["lane_step", "clock_step", "outcome"]
 
 
 class Lane:

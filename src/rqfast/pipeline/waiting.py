@@ -38,6 +38,7 @@ class Waiting:
         self._thread_wakes = False
         self._resting_until = 0.0
         gather.unfilled = self._unfilled
+        gather.fresh = self._fresh
         wake.register(queue, self.stir)
 
     def start(self, call: Claim) -> None:
@@ -71,6 +72,21 @@ class Waiting:
                 call.deadline = float("inf")
                 self._gather.until(call)
                 self._add(call)
+
+    def _fresh(self, hint: int) -> None:
+        """A publish of this transport left work, up to this priority: its own waiting claims need no look."""
+        now = time.monotonic()
+        waiting, self._claims = self._claims, []
+        for call in waiting:
+            if call.min_priority > hint:
+                self._claims.append(call)
+            elif not call.gone:
+                self._send(call, now)
+
+    def _send(self, call: Claim, now: float) -> None:
+        call.looked = False
+        call.deadline = min(now + self._gather.timeout, call.until)
+        self._gather.start(call)
 
     def stir(self) -> None:
         """Something was published in this process; from any thread."""
@@ -131,9 +147,7 @@ class Waiting:
             if call.gone:
                 continue
             if work[call.min_priority]:
-                call.looked = False
-                call.deadline = min(now + self._gather.timeout, call.until)
-                self._gather.start(call)
+                self._send(call, now)
             elif call.wait_until <= now:
                 call.resolve(call.empty())
             else:

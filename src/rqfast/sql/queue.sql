@@ -94,10 +94,6 @@ UPDATE {state} SET busy=0 RETURNING {of_lane},t,(paused=0 AND {any_ready})-1
 -- The same for a request that claims with a min_priority: the highest priority among groups marked claimable, or -1.
 UPDATE {state} SET busy=0 RETURNING {of_lane},t,{work_hint}
 
--- name: outcome_published
--- The same for a request that only published: no hint.
-UPDATE {state} SET busy=0 RETURNING {of_lane},t,NULL
-
 -- name: outcome_again
 -- The same, read after a lost reply.
 SELECT json_array(n,base,json(lost_a),json(lost_n)),{t},{work_hint} FROM {lane} WHERE lane=?1
