@@ -151,7 +151,7 @@ def test_an_index_that_is_missing_is_a_schema_error(q: Queue, index: str) -> Non
         q.open()
 
 
-@pytest.mark.parametrize("view", ["any", "high", "served"])
+@pytest.mark.parametrize("view", ["any", "high", "served", "stamped"])
 def test_a_view_that_is_missing_is_a_schema_error(q: Queue, view: str) -> None:
     q.open().close()
     q.execute(f"DROP VIEW {q.table(view)}")

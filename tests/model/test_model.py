@@ -88,7 +88,7 @@ def test_the_default_queue_with_old_workers_on_it_does_what_the_oracle_says() ->
 @pytest.mark.timeout(max(300, STEPS // 20))
 def test_longer_histories_with_old_workers_from_fixed_seeds() -> None:
     statements, counts = Statements(None), Counter[str]()
-    for seed in range(max(10, STEPS // 4 // DRIVEN_EACH)):
+    for seed in range(max(16, STEPS // 4 // DRIVEN_EACH)):
         counts += drive(statements, None, seed, DRIVEN_EACH, plain=0.5)
     assert not [what for what in SEEN_BESIDE if counts[what] < 10], counts
 
