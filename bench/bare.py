@@ -16,7 +16,7 @@ import aiohttp
 from rqfast.engine.rqlite import EXECUTE
 
 from .measure import Cost, measured
-from .program import WRITE, Lane, ack_of, claim_of, publish_of, texts_of
+from .program import Lane, ack_of, claim_of, publish_of, texts_of
 from .servers import Server
 from .workload import Work, check_published, check_worked
 
@@ -32,7 +32,7 @@ class Bare:
     """One caller: a line of requests on a connection that is kept."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, lane: Lane, worker: str) -> None:
-        self._session, self._url, self._lane, self._worker = session, url + WRITE, lane, worker
+        self._session, self._url, self._lane, self._worker = session, url + EXECUTE, lane, worker
 
     async def publish(self, group: str, event: Any) -> int:
         """Returns the seq."""

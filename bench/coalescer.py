@@ -17,7 +17,7 @@ from rqfast._core import Texts
 from rqfast.engine.rqlite import EXECUTE
 
 from .bare import HEADERS
-from .program import WRITE, Lane, publish_of, texts_of
+from .program import Lane, publish_of, texts_of
 from .servers import Server
 
 MAX_ROWS = 2000
@@ -55,7 +55,7 @@ class Coalescer:
         while self._waiting:
             batch, self._waiting = self._waiting[:MAX_ROWS], self._waiting[MAX_ROWS:]
             body = self._program.body([(group, text) for _, group, text in batch])
-            async with self._session.post(self._url + WRITE, data=body) as reply:
+            async with self._session.post(self._url + EXECUTE, data=body) as reply:
                 base = self._program.base(await reply.read())
             for seq, (future, _, _) in enumerate(batch, base + 1):
                 if not future.done():
@@ -99,4 +99,4 @@ class Template:
     def base(reply: bytes) -> int:
         """The seq before the first."""
         results = orjson.loads(reply)["results"]
-        return int(results[-1]["values"][0][1])
+        return int(orjson.loads(results[-1]["values"][0][0])[1])

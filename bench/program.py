@@ -29,12 +29,11 @@ from rqfast._core import (
     slot_errors,
     slot_rows,
 )
-from rqfast.engine.rqlite import WRITE
 from rqfast.sql import Statements
 
 from .workload import HOLDER, VISIBILITY
 
-__all__ = ["WRITE", "Lane", "Request", "ack_of", "claim_of", "publish_of", "texts_of"]
+__all__ = ["Lane", "Request", "ack_of", "claim_of", "publish_of", "texts_of"]
 
 WINDOW = 300.0
 MAX_ROWS, MAX_BYTES = 1 << 20, 1 << 26
@@ -43,7 +42,7 @@ MAX_ROWS, MAX_BYTES = 1 << 20, 1 << 26
 def texts_of(queue: str | None) -> Texts:
     """The statements of a queue, ready to be sent."""
     statements = Statements(queue)
-    return Texts(statements.queue, True, statements.operate, queue is None)
+    return Texts(statements.queue, True, statements.operate)
 
 
 def publish_of(group: str, event: Any) -> Call:

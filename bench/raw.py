@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from rqfast.engine.rqlite import EXECUTE
 
 from .measure import Cost, measured
-from .program import WRITE, Lane, ack_of, claim_of, publish_of, texts_of
+from .program import Lane, ack_of, claim_of, publish_of, texts_of
 from .servers import Server
 from .socket_client import Connection, request_of
 from .workload import Work, check_published, check_worked
@@ -46,7 +46,7 @@ class Line:
 
     def encode(self, body: bytes) -> bytes:
         """The bytes to send."""
-        return request_of(self._url, WRITE, body)
+        return request_of(self._url, EXECUTE, body)
 
     async def send(self, request: bytes) -> bytes:
         """Send them; the reply."""

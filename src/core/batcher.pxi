@@ -419,6 +419,8 @@ cdef class Batcher:
         cdef Py_ssize_t at = queue.head, end = len(items), size
         cdef Call call
         cdef Pin pin
+        # Else the first lane would take some calls of each group, and the rest could not go but after them.
+        cdef bint parted = shared and batch.lane > 0 and self.lanes > 2 and end - at >= self.many
         while at < end:
             call = <Call>items[at]
             if call.kind == IS_BUNDLE:
@@ -440,8 +442,8 @@ cdef class Batcher:
             if shared:
                 pin.shared -= 1
                 if pin.lane == NO_LANE:
-                    pin.lane = batch.lane
-                elif pin.lane != batch.lane:
+                    pin.lane = self._home_of(pin) if parted else batch.lane
+                if pin.lane != batch.lane:
                     (<Fifo>self.queues[pin.lane]).append(call)
                     continue
             if call._gone() or (call.kind == IS_SETTLE and (<Settle>call).then is not None and (<Settle>call).then._gone()):
@@ -457,6 +459,10 @@ cdef class Batcher:
                     kept.append(call)
         queue.cut(at, kept)
         return at == end
+
+    cdef int _home_of(self, Pin pin) except -1:
+        # The lane to which a group goes when publishes of many groups wait.
+        return <int>(1 + <size_t><Py_ssize_t>hash(pin.group) % <size_t>(self.lanes - 1))
 
     cdef bint _goes(self, Batch batch, Call call, Pin pin) except -1:
         # One by one the calls of a group take effect in the order in which they were made; a batch has a fixed

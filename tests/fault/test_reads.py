@@ -44,8 +44,19 @@ def test_what_was_applied_is_never_said_not_to_be(q: FaultyQueue) -> None:
     view = q.open(timeout=2)
     view.publish("other", 1)
     rule = q.proxy.delay(match=is_read, count=None)
+    # Its reply tells nothing, so that what became of it is to be read.
+    q.proxy.answer(200, b"garbage", delivered=True)
     with pytest.raises(rqfast.OutcomeUnknown):
         view.publish(GROUP, "new", with_statements=_own("quiet"))
     rule.release()
     q.proxied.clear()
     assert [event for group, event in rows(q, "group_id, event") if group == GROUP] == ['"new"']
+
+
+def test_what_comes_with_the_reply_needs_no_read(q: FaultyQueue) -> None:
+    view = q.open(timeout=2)
+    rule = q.proxy.delay(match=is_read, count=None)
+    view.publish(GROUP, "new", with_statements=_own("at once"))
+    rule.release()
+    q.proxied.clear()
+    assert rows(q, "event") == [('"new"',)]

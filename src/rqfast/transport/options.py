@@ -51,8 +51,8 @@ class Options:
     decode: Callable[[str], Any] | None = None
     clock: Callable[[], float] | None = None
     lost: str = "raise"
-    max_batch: int = 2000
-    max_in_flight: int = 16_384
+    max_batch: int = 5000
+    max_in_flight: int = 32_768
     max_poll: float = 0.5
     dedup_window: float = 300.0
 
