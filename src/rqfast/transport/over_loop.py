@@ -19,7 +19,7 @@ from concurrent import futures
 from copy import copy
 from typing import Any, Generic, TypeVar, overload
 
-from .._core import Call, Claim, LockSlot, Relay, Settle, Slot, first_of_each, give_back
+from .._core import Call, Claim, LockSlot, Relay, Settle, Slot, as_parts, first_of_each, give_back
 from ..errors import Closed, RqfastError, Unavailable
 from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.parts import failure_of, truthful
@@ -295,16 +295,25 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         self._check()
         self._post(self._inner._gather.start, call, (call,))
 
+    def _start_claim(self, made: tuple[Sequence[Settle], Claim]) -> None:
+        # Together, so that no request leaves between them.
+        acks, call = made
+        self._inner._intake.start_all(acks)
+        self._inner._waiting.start(call)
+
     def _claim(self, call: Claim, acks: Sequence[Settle]) -> Any:
         self._check()
         slot = self._slot()
         call.future = slot
-        others = self._begin(list(acks[:-1])) if len(acks) > 1 else None
+        others, deadline = None, time.monotonic() + self._timeout
         for settle in acks[-1:]:
             settle.tie(call)
             settle.on_lost = self._on_lost
-            settle.deadline = time.monotonic() + self._timeout
-        self._post(self._inner._waiting.start, call, (call,))
+            settle.deadline = deadline
+        if len(acks) > 1:
+            others = self._slot()
+            as_parts(others, list(acks[:-1]), deadline)
+        self._post(self._start_claim, (acks[:-1], call), (*acks[:-1], call))
         outcomes: Sequence[Any] = ()
         try:
             if others is not None:
