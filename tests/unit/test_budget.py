@@ -23,9 +23,9 @@ from tests.devserver import DevDatabase
 
 CALLS = 1000
 # Of all calls of functions written in Python while CALLS publishes are made and awaited, those for each publish.
-PYTHON_CALLS_A_PUBLISH = 10.0
+PYTHON_CALLS_A_PUBLISH = 3.0
 # Functions and methods written in C that Python code calls, likewise.
-C_CALLS_A_PUBLISH = 5.0
+C_CALLS_A_PUBLISH = 0.5
 
 
 class Spent(NamedTuple):
