@@ -141,7 +141,7 @@ def test_a_server_that_is_killed_while_it_upgrades() -> None:
             finally:
                 join_all([process], SECONDS)
         assert cluster.query("SELECT count(*) FROM messages") == [(MANY + 5 - 1,)]
-        assert cluster.query("SELECT count(*) FROM sqlite_master WHERE type='trigger'") == [(8,)]
+        assert cluster.query("SELECT count(*) FROM sqlite_master WHERE type='trigger'") == [(9,)]
 
 
 def check(q: MixedQueue, view: View) -> None:
