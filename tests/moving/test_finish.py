@@ -32,7 +32,7 @@ def schema(url: str, command: str, *arguments: str) -> str:
 
 def test_finish_drops_the_triggers_and_may_be_repeated(any_q: MixedQueue) -> None:
     view = any_q.open()
-    assert "let in: all 8 triggers stand" in schema(any_q.url, "show")
+    assert "let in: all 9 triggers stand" in schema(any_q.url, "show")
     assert schema(any_q.url, "finish").startswith("Done")
     assert triggers(any_q) == 0
     assert schema(any_q.url, "finish").startswith("Nothing to do")

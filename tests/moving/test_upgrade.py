@@ -59,7 +59,7 @@ def test_ten_processes_upgrade_at_once_while_old_ones_go_on(any_q: MixedQueue) -
         published += 1
     join_all(processes, SECONDS)
     assert registry(any_q) == [("",)]
-    assert triggers(any_q) == 8
+    assert triggers(any_q) == 9
     seen = order(any_q.open())
     # Each process took one message, of whichever group.
     assert len(seen) == published + 5 * PROCESSES - PROCESSES
@@ -91,7 +91,7 @@ def test_a_process_that_is_killed_in_the_midst_of_an_upgrade(tmp_path: Path, col
         assert process.exitcode == -signal.SIGXFSZ
         assert registry(q) == []
         view = q.open()
-        assert (registry(q), triggers(q)) == ([("",)], 8)
+        assert (registry(q), triggers(q)) == ([("",)], 9)
         lease = view.claim("w", 600)
         assert lease is not None
         assert q.sql("SELECT count(*) FROM messages") == [(MANY,)]
@@ -141,12 +141,12 @@ def test_a_server_that_is_killed_while_it_upgrades() -> None:
             finally:
                 join_all([process], SECONDS)
         assert cluster.query("SELECT count(*) FROM messages") == [(MANY + 5 - 1,)]
-        assert cluster.query("SELECT count(*) FROM sqlite_master WHERE type='trigger'") == [(8,)]
+        assert cluster.query("SELECT count(*) FROM sqlite_master WHERE type='trigger'") == [(9,)]
 
 
 def check(q: MixedQueue, view: View) -> None:
     """All is there, once, and the next message comes."""
-    assert (registry(q), triggers(q)) == ([("",)], 8)
+    assert (registry(q), triggers(q)) == ([("",)], 9)
     lease = view.claim("w", 600)
     assert lease is not None
     count = q.sql("SELECT count(*), min(seq) FROM messages")[0]
