@@ -12,6 +12,7 @@ import pytest
 
 import rqfast
 from bench.reference import Event
+from tests.contract.test_schema import make_old
 from tests.moving.conftest import MixedQueue
 from tests.moving.test_upgrade import triggers
 
@@ -31,6 +32,7 @@ def schema(url: str, command: str, *arguments: str) -> str:
 
 
 def test_finish_drops_the_triggers_and_may_be_repeated(any_q: MixedQueue) -> None:
+    make_old(any_q)
     view = any_q.open()
     assert "let in: all 9 triggers stand" in schema(any_q.url, "show")
     assert schema(any_q.url, "finish").startswith("Done")
@@ -92,3 +94,9 @@ def test_a_queue_with_a_name_has_no_triggers(any_q: MixedQueue) -> None:
     with pytest.raises(AssertionError, match="the default queue is not in this database; queues that are: orders"):
         schema(any_q.url, "finish")
     assert "orders (version 1)" in schema(any_q.url, "show")
+
+
+def test_a_fresh_file_has_no_triggers(any_q: MixedQueue) -> None:
+    """The plain transport speaks to servers only; the tables of a server have them from the beginning."""
+    any_q.open()
+    assert triggers(any_q) == (0 if any_q.engine == "embedded" else 9)

@@ -138,7 +138,7 @@ class SqliteEngine:
     def _open_queue(self) -> None:
         while upgrade.must_make(self._registry(), self.queue, self._create):
             try:
-                self._transaction(upgrade.making(self.statements, self.queue, embedded=True))
+                self._transaction(upgrade.making(self.statements, self.queue, beside_old=self._is_old()))
             except sqlite3.IntegrityError as error:
                 if not upgrade.was_second(str(error)):
                     raise
@@ -149,6 +149,12 @@ class SqliteEngine:
         self._start_clock()
         self._open_lane()
         self._forget_statistics()
+
+    def _is_old(self) -> bool:
+        """Whether the plain transport made tables here: in a copy of a server's database, which may go back there."""
+        return bool(
+            self.read(self.statements.opening["objects"], orjson.dumps([self.statements.names["messages"]]).decode())
+        )
 
     def _forget_statistics(self) -> None:
         """Remove what the planner noted of the queue's tables: such notes make for plans that read them whole."""

@@ -42,13 +42,14 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
     return False
 
 
-def making(statements: Statements, queue: str | None, *, embedded: bool = False) -> list[list[object]]:
+def making(statements: Statements, queue: str | None, *, beside_old: bool = True) -> list[list[object]]:
     """The one transaction that makes a queue.  Its version row comes first: whoever comes second changes nothing.
 
-    The plain transport speaks to servers only, so `embedded` queues need nothing that keeps its workers in order.
+    The plain transport speaks to servers only, so a fresh file needs nothing that keeps its workers in order
+    (`beside_old`).
     """
     parameters: dict[str, list[object]] = {"registry_add": [queue or "", SCHEMA_VERSION]}
-    made = statements.schema if embedded else statements.schema | statements.compat
+    made = statements.schema | statements.compat if beside_old else statements.schema
     return [[text, *parameters.get(name, [])] for name, text in made.items()]
 
 
