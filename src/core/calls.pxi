@@ -283,6 +283,12 @@ cdef class Settle(Call):
             return OutOfOrder(self.lease.seq, self.lease.group_id)
         return LeaseLost(self.lease.seq, self.lease.group_id, _DOING[self.op])
 
+    cdef void _stamp(self, double deadline):
+        # The claim that rides along has waited as long.
+        Call._stamp(self, deadline)
+        if self.then is not None:
+            self.then._stamp(deadline)
+
     cdef Py_ssize_t _size(self):
         size = len(self.lease.group_id) + len(self.lease.token) + 24
         return size + len(<str>self.argument) if type(self.argument) is str else size

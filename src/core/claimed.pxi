@@ -13,9 +13,9 @@ cdef extern from *:
     void rqfast_set_send(PyObject* kind, Send send)
 
 
-# Neither it nor an `await` of it is followed by the garbage collector: see Call.
+# The garbage collector need not look at one until an error has come out of it, which leads back to it: its traceback
+# knows the frame that holds this future.
 @cython.final
-@cython.no_gc
 cdef class ClaimFuture:
     """A future of what was claimed: a message that nobody took goes back.
 
@@ -47,7 +47,11 @@ cdef class ClaimFuture:
 
     def result(self):
         """The lease or leases; from now on they are the caller's."""
-        found = self.inner.result()
+        try:
+            found = self.inner.result()
+        except BaseException:
+            self._follow()
+            raise
         self.taken = True
         return found
 
@@ -70,6 +74,7 @@ cdef class ClaimFuture:
 
     def exception(self):
         """The error, or None."""
+        self._follow()
         return self.inner.exception()
 
     def cancel(self, msg=None):
@@ -90,6 +95,7 @@ cdef class ClaimFuture:
 
     def add_done_callback(self, fn, /, *, context=None):
         """Have `fn(self)` called when it is done."""
+        self._follow()
         self.inner.add_done_callback(_Told(fn, self), context=context)
 
     def remove_done_callback(self, fn, /):
@@ -110,6 +116,11 @@ cdef class ClaimFuture:
             self.give_back(found if type(found) is list else [found])
         return 0
 
+    cdef int _follow(self) except -1:
+        if not PyObject_GC_IsTracked(self):
+            PyObject_GC_Track(self)
+        return 0
+
     def __del__(self):
         if not self.taken:
             self._return()
@@ -123,6 +134,7 @@ cdef ClaimFuture _claim_future(object inner, object give_back):
     future.inner = inner
     future.give_back = give_back
     future._asyncio_future_blocking = False
+    PyObject_GC_UnTrack(future)
     return future
 
 
@@ -147,6 +159,7 @@ cdef class _Told:
         return hash(self.callback)
 
 
+# Not followed by the garbage collector: see Call.
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
@@ -175,6 +188,7 @@ cdef class _Awaiting:
     def throw(self, kind, value=None, trace=None):
         """The task that waits was cancelled, or is told something else."""
         self.close()
+        self.future._follow()
         if value is None:
             value = kind() if isinstance(kind, type) else kind
         raise value if trace is None else value.with_traceback(trace)

@@ -89,7 +89,8 @@ cdef bytes _encoded_by_user(object made, bint check=True):
             raise InvalidMessage(f"event: its encoded text cannot be stored: {error}", "event") from None
     else:
         raise TypeError(f"encode= returned {type(made).__name__}: it returns JSON text, as str or bytes")
-    return _checked_json(data) if check else data
+    # Bytes that are no text would fail all that goes with them.
+    return _checked_json(data) if check or type(made) is bytes else data
 
 
 cdef Publish _plain_publish(str group, bytes data):

@@ -648,6 +648,18 @@ def test_calls_that_expire_or_are_drained_come_out_once() -> None:
     assert batches(added(batcher, *calls)) == [[calls[0], calls[1], calls[3], calls[2]]] or batcher.waiting() == 0
 
 
+def test_a_claim_has_waited_as_long_as_its_ack() -> None:
+    call = tied("g", 1)
+    assert call.tied is not None
+    call.deadline = call.tied.deadline = 0.0
+    batcher = added(roomy(), call)
+    batcher.expire(100.0, 110.0)
+    batch = batcher.take(0)
+    assert batch is not None
+    batch.stamp(120.0)
+    assert call.deadline == 110.0
+
+
 def test_a_publish_that_does_not_fit_is_not_overtaken() -> None:
     a1, a2, a3 = publish("a", dedup="d"), publish("a", dedup="e"), publish("a")
     x1, g1, g2 = publish("x", 600, dedup="d"), publish("g", 600, dedup="e"), publish("g")

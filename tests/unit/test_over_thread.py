@@ -1,10 +1,15 @@
 """SQLite under asyncio: the loop goes on while the database works or is locked."""
 
 import asyncio
+import gc
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from rqfast import connect_async
+import pytest
+
+from rqfast import InvalidMessage, Lease, LeaseLost, connect_async
 
 
 def test_the_loop_goes_on_while_another_program_holds_the_file(tmp_path: Path) -> None:
@@ -41,5 +46,41 @@ def test_a_claim_waits_while_the_loop_goes_on(tmp_path: Path) -> None:
             assert lease is not None
             assert lease.seq == seq
             return seq
+
+    assert asyncio.run(script()) == 1
+
+
+def test_a_claim_that_failed_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Its error knows the frame that holds its future, and the future knows its error."""
+
+    async def named(transport: Any) -> None:
+        claim = transport.claim(ack=Lease(1, "g", None, "~w:x.1.0"))
+        await claim
+
+    async def bounded(transport: Any) -> None:
+        await asyncio.wait_for(transport.claim(ack=Lease(1, "g", None, "~w:x.1.0")), 30)
+
+    async def script() -> int:
+        async with connect_async(tmp_path / "queue.db") as transport:
+            for way in (named, bounded) * 3:
+                with suppress(LeaseLost):
+                    await way(transport)
+            gc.collect()
+            return sum(type(one) is LeaseLost for one in gc.get_objects())
+
+    assert asyncio.run(script()) == 0
+
+
+def test_bytes_that_a_model_takes_for_json_fail_nobody_else(tmp_path: Path) -> None:
+    class Model:
+        def model_dump_json(self) -> bytes:
+            return b"\xff"
+
+    async def script() -> int:
+        async with connect_async(tmp_path / "queue.db") as transport:
+            good = transport.publish("g", 1)
+            with pytest.raises(InvalidMessage):
+                transport.publish("g", Model())
+            return await good
 
     assert asyncio.run(script()) == 1

@@ -271,7 +271,8 @@ class Gather:
             await self.return_leases(leases, max(self.until(call) for call in calls))
         finally:
             for call in calls:
-                call.reject(call.tied.lost())
+                if call.tied is not None:  # not told before: too late, or closed
+                    call.reject(call.tied.lost())
 
     async def reading(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a plain read; closing ends it with `Closed`."""
