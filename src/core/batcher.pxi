@@ -366,7 +366,8 @@ cdef class Batcher:
         cdef Call call
         while at < end:
             call = <Call>queue.items[at]
-            if call.kind != IS_SETTLE or call.pin.count > 1 or call.pin.shared > 0 or call._gone():
+            if (call.kind != IS_SETTLE or call.pin.count > 1 or call.pin.shared > 0 or call._gone()
+                    or ((<Settle>call).then is not None and (<Settle>call).then._gone())):
                 kept.append(call)
             elif self._is_full(batch, (<Settle>call)._size()):
                 break

@@ -106,7 +106,7 @@ INSERT INTO {messages}(seq,group_id,event,due,published_at) SELECT {base}+1+key,
 -- ?1 [[group,priority],..], each group once; only the first publish of a group sets its priority (of one that was
 -- paused before it had a message as well: there it stands at -1).
 INSERT INTO {groups}(group_id,priority,turn) SELECT value->>0, value->>1, (SELECT fresh FROM {state}) FROM json_each(?1) WHERE 1
-ON CONFLICT(group_id) DO UPDATE SET priority=iif(priority<0,excluded.priority,priority), ready_at=iif(paused OR EXISTS(SELECT 1 FROM {messages} l INDEXED BY {m_lock} WHERE l.group_id=excluded.group_id AND l.locked_by IS NOT NULL AND l.lock_expiry>={t}),ready_at,0) WHERE {groups}.ready_at>0
+ON CONFLICT(group_id) DO UPDATE SET priority=iif(priority<0,excluded.priority,priority), ready_at={ready_at} WHERE {groups}.ready_at>0
 
 -- fragment: kept
 -- Whether the ack that a row came with was not lost.
