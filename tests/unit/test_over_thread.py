@@ -89,7 +89,7 @@ def test_bytes_that_a_model_takes_for_json_fail_nobody_else(tmp_path: Path) -> N
 
 def test_a_publish_behind_a_head_that_is_not_due_wakes_no_claim(tmp_path: Path) -> None:
     """A claim that goes out without a look, and finds nothing, would write for nothing."""
-    sent = []
+    sent: list[int] = []
 
     async def script() -> None:
         async with connect_async(tmp_path / "queue.db") as transport:
