@@ -17,6 +17,9 @@ from .watch import Watch
 
 log = logging.getLogger("rqfast")
 
+# How many waiting claims a publish sends out: with fewer than this a request is not parted.
+TOGETHER = 100
+
 Look = Callable[[list[int]], Awaitable[list[tuple[bool, float | None]]]]
 
 
@@ -77,11 +80,15 @@ class Waiting:
         """A publish of this transport left work, up to this priority: its own waiting claims need no look."""
         now = time.monotonic()
         waiting, self._claims = self._claims, []
+        sent: list[Claim] = []
         for call in waiting:
-            if call.min_priority > hint:
+            # As many as go in one request: a second would find nothing, and write that down.
+            if call.min_priority > hint or len(sent) >= TOGETHER or (sent and not _go_together(call, sent[0])):
                 self._claims.append(call)
             elif not call.gone:
-                self._send(call, now)
+                sent.append(call)
+        for call in sent:
+            self._send(call, now)
 
     def _send(self, call: Claim, now: float) -> None:
         call.looked = False
@@ -179,3 +186,10 @@ class Waiting:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         self._fail(Closed("this transport was closed while a claim was waiting"))
+
+
+def _go_together(call: Claim, other: Claim) -> bool:
+    """Whether both are claimed by one statement."""
+    return (call.visibility, call.min_priority) == (other.visibility, other.min_priority) and not (
+        call.run or other.run
+    )
