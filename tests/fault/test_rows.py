@@ -46,7 +46,8 @@ def answers_at_once(q: QueueUnderTest, proxy: Proxy, call: Call) -> None:
     answer = call.make(view, state)
     made = proxy.seen()[writes:]
     assert [exchange.fault.value for exchange in made] == ["pass"]
-    assert len(proxy.seen(is_certain_read)) == reads
+    # Which acks were refused is read apart where they took a whole request along.
+    assert len(proxy.seen(is_certain_read)) - reads == (call.name == "ack out of order with statements")
     call.check(q, view, state, answer)
     assert {exchange.path.split("&")[0] for exchange in proxy.seen()} == {"/db/execute?transaction"}
     for exchange in made:

@@ -18,7 +18,9 @@ from .machine import MixedMachine, QueueMachine, TwoQueuesMachine
 STEPS = int(os.environ.get("RQFAST_MODEL_STEPS", "20000"))
 STEPS_EACH = 50
 DRIVEN_EACH = 400
-ROUND = 50
+# Examples of one run; each has about so many requests.  The next run of a derandomized machine is the same again.
+ROUND = 1000
+REQUESTS_EACH = 8
 
 # What a run must have seen to mean anything, in 1,000 requests.
 SEEN = {
@@ -56,7 +58,7 @@ def run(machine: type[QueueMachine], requests: int, seen: dict[str, int] = SEEN)
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=min(ROUND, 2 + requests // STEPS_EACH),
+                max_examples=min(ROUND, 2 + requests // REQUESTS_EACH),
                 stateful_step_count=STEPS_EACH,
                 # The same histories each time, so that a red run means a change; a longer run looks for new ones.
                 derandomize=STEPS <= 20_000,
