@@ -97,7 +97,7 @@ OLD: dict[str, list[Edit]] = {
         Edit("publish_full_groups", re.compile(r"WHERE EXISTS\(.*?\) ON"), "WHERE 1 ON"),
     ],
     "a publish leaves ready_at as it was": [
-        Edit("publish_groups", re.compile(r"ready_at=iif\(.*,0\)"), "ready_at=ready_at"),
+        Edit("publish_groups", re.compile("ready_at=CASE.* END"), "ready_at=ready_at"),
     ],
     "extend is accepted though the group has gone on": [
         Edit("settle_verdict", f"m.lock_expiry<{T}", "m.lock_expiry<0"),
@@ -189,11 +189,11 @@ NEW: dict[str, list[Edit]] = {
     "tidying leaves what is held back": [Edit("tidy", "WHERE g.ready_at=0", "WHERE g.ready_at=0 AND g.turn<0")],
     "the hint misses groups of priority 0": [Edit("outcome", "g.ready_at=0", "g.ready_at=0 AND g.priority>0")],
     "two claims of a request take one message": [
-        Edit("claim_heads", re.compile(r" AND \(locked_by IS NULL OR .*?\)\) "), " "),
+        Edit("claim_heads", f" WHERE locked_by IS NULL OR lock_expiry<{T}", ""),
     ],
     "a claim takes groups that another one holds": [
         Edit("claim_heads", ' AND turn=(SELECT turn FROM "rqfast_state")', ""),
-        Edit("claim_heads", re.compile(r" AND \(locked_by IS NULL OR .*?\)\) "), " "),
+        Edit("claim_heads", f" WHERE locked_by IS NULL OR lock_expiry<{T}", ""),
     ],
     "the hint tells the lowest priority": [Edit("outcome_high", "g.priority DESC", "g.priority")],
     "a look misses groups whose lease has lapsed": [

@@ -463,7 +463,7 @@ class World:
         seqs = self.oracle.publish([_new(call) for call in request.news], client.window)
         self.counts["duplicate"] += sum(seq <= last_seq for seq in seqs)
         named = zip(batch.statement_names, slots, strict=True)
-        reads = [sorted(rows, key=_place) if name == "run_claim" else rows for name, rows in named if name in READS]
+        reads = [sorted(rows, key=_place if name == "run_claim" else None) for name, rows in named if name in READS]
         for place, (block, rows) in enumerate(zip(request.blocks, reads, strict=True)):
             self._compare_block(block, rows, _token(client, lane, place, block))
         self._check_hint(request, batch, slots[-1][0][-1])

@@ -181,8 +181,11 @@ SELECT turn, r, id FROM {high} WHERE priority={x}
 
 -- name: claim_heads
 -- ?1 token, ?2 visibility: the heads of the groups that were just stamped (the view), but for those that another
--- claim of this request took.  (In RETURNING a column has lost its collation, and without the CAST its index.)
-UPDATE {messages} SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 WHERE seq IN (SELECT h FROM {served} WHERE until={t}+?2 AND turn=(SELECT turn FROM {state})) AND (locked_by IS NULL OR lock_expiry<{t})
+-- claim of this request took.  An INSERT of what is there, so that each is looked up by its seq whatever statistics say:
+-- INDEXED BY and FROM would hide RETURNING from rqlite.  (In RETURNING a column has lost its collation, and without the
+-- CAST its index.)
+INSERT INTO {messages}(seq,group_id,event) SELECT h,'','' FROM {served} WHERE until={t}+?2 AND turn=(SELECT turn FROM {state}) AND h IS NOT NULL
+ON CONFLICT(seq) DO UPDATE SET locked_by=?1, lock_expiry={t}+?2, attempts=attempts+1 WHERE locked_by IS NULL OR lock_expiry<{t}
 RETURNING seq,group_id,event,attempts,rank,headers,published_at,lock_expiry,(SELECT max(g.priority,0) FROM {groups} g WHERE g.group_id=CAST({messages}.group_id AS TEXT)),(SELECT turn FROM {state})
 
 -- name: claim_read
