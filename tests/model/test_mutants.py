@@ -444,6 +444,7 @@ def test_the_machine_finds_a_mutant_and_tells_it_in_a_few_steps(name: str) -> No
             ),
         )
     told = found.value.__notes__
-    steps = [line for line in told if line.startswith("state.") and not line.startswith("state.agrees")]
+    # Looks change nothing; the shrinker does not always find the time to leave them out.
+    steps = [line for line in told if line.startswith("state.") and not line.startswith(("state.agrees", "state.look"))]
     assert 2 <= len(steps) <= 10, "\n".join(told)
     assert any(line.startswith("#   t=") for line in told), "\n".join(told)
