@@ -82,7 +82,6 @@ cdef class Outcome:
     cdef readonly list give_back
     cdef readonly list refused
     cdef readonly list late
-    cdef readonly bint published
     cdef readonly Operate goes_on
 
     def __init__(self):
@@ -216,17 +215,11 @@ cdef class Batch:
         return [call.lease for call in self.others if call.op == OP_GIVE_BACK and call.future is None]
 
     def expire(self, double now, error):
-        """Give the error to the callers whose deadline has passed; returns whether any caller is left."""
+        """Give the error to the callers whose deadline has passed."""
         cdef Call call
-        left = False
         for call in self.calls():
-            if call._gone():
-                continue
-            if call.deadline <= now:
+            if call.deadline <= now and not call._gone():
                 call._fail(_copy(error))
-            else:
-                left = True
-        return left
 
     # -- filling ------------------------------------------------------------------------------------------
 
@@ -612,7 +605,6 @@ cdef class Batch:
             outcome.hint = row[5]
         else:
             outcome.fresh = row[5]
-        outcome.published = bool(self.pubs)
         if self.operate is not None:
             self.operate._take_in(row)
             outcome.goes_on = self.operate if self.operate.goes_on else None

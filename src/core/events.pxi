@@ -37,15 +37,6 @@ def check_id(value, str argument not None):
     return value
 
 
-def encode_event(event, encode=None):
-    """Return the stored text of an event and its size in UTF-8 bytes.
-
-    `bytes` are JSON text already encoded: checked, then kept byte for byte.
-    """
-    data = _encoded(event, encode)
-    return data.decode(), len(data)
-
-
 cdef enum:
     COPIED = 480
 
