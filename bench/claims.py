@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from .measure import quantile
@@ -16,10 +16,19 @@ BLOCKS = 5
 
 
 async def claims_in_turn(
-    transports: Sequence[Any], count: int, *, min_priority: int = 0, warm: bool = True
+    transports: Sequence[Any],
+    count: int,
+    *,
+    min_priority: int = 0,
+    warm: bool = True,
+    beside: Callable[[], Awaitable[None]] | None = None,
 ) -> list[list[float]]:
-    """How long each claim took on each transport, in seconds; what was claimed is acknowledged outside of the time."""
+    """How long each claim took on each transport, in seconds; what was claimed is acknowledged outside of the time.
+
+    `beside` is run once a turn, and its times come last.
+    """
     times: list[list[float]] = [[] for _ in transports]
+    others: list[float] = []
     for n in range(-WARM if warm else 0, count):
         turn = list(zip(transports, times, strict=True))
         for transport, taken in turn if n % 2 else turn[::-1]:
@@ -29,7 +38,11 @@ async def claims_in_turn(
                 taken.append(time.perf_counter() - start)
             assert lease is not None, "a claim found nothing"
             await transport.ack(lease)
-    return times
+        if beside is not None:
+            start = time.perf_counter()
+            await beside()
+            others.append(time.perf_counter() - start)
+    return times if beside is None else [*times, others]
 
 
 def blocks_of(values: Sequence[float]) -> list[float]:
@@ -50,8 +63,10 @@ def add_claims(
     *,
     goal: float | None = 1.5,
     longest: float | None = None,
+    beside: Sequence[float] = (),
 ) -> None:
-    """The row of the medians, and one of the longest single claim where that has a goal (ms)."""
+    """The row of the medians, and one of the longest single claim where that has a goal (ms): beside the longest
+    without, and the longest of as many plain writes of one row."""
     extra = {f"p{p}_ms": round(quantile(ours, p / 100) * MS, 3) for p in (50, 99)} | {
         "max_ms": round(max(ours) * MS, 3)
     }
@@ -59,6 +74,6 @@ def add_claims(
     row = Row(group, server, what, against, "ms", blocks_of(ours), blocks_of(theirs), goal, at_most=True, extra=extra)
     report.add(benchmark, row)
     if longest is not None:
-        other = f"{against}: {max(theirs) * MS:.1f} ms"
+        other = f"{against}: {max(theirs) * MS:.1f} ms; INSERT of one row: {max(beside) * MS:.1f} ms"
         what = f"{what}: longest single claim"
         report.add(benchmark, Row(group, server, what, other, "ms", [max(ours) * MS], [], longest, at_most=True))

@@ -35,7 +35,7 @@ def add_rates(
     server: Server,
     what: str,
     costs: dict[str, list[Cost]],
-    goals: Mapping[str, float],
+    goals: Mapping[str, float | None],
 ) -> None:
     """A row for each other side: messages a second against its own, and the goal."""
     ours = [cost.rate for cost in costs[RQFAST]]

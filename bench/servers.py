@@ -88,9 +88,8 @@ def running(nodes: int, args: Sequence[str] = ()) -> Iterator[Server]:
         return
     pins = cores()
     if pins is not None:
+        # Go then runs as many threads at a time as there are cores in the set, as it would on a machine of that size.
         run_servers_on(pins[0])
-        # Else Go would take one thread at a time, and its core would be idle during each sync of the disk.
-        os.environ["GOMAXPROCS"] = str(os.cpu_count())
     with Cluster(nodes, args=args) as cluster:
         name = "1 node" if nodes == 1 else f"{nodes} nodes"
         yield Server(name, cluster, cluster.nodes[0].folder)

@@ -12,12 +12,11 @@ from typing import NamedTuple
 class Sizes(NamedTuple):
     """Messages, pairs and seconds."""
 
-    publishes: int = 80_000
+    publishes: int = 300_000
     bare_publishes: int = 2500
     plain_publishes: int = 700
-    raw_publishes: int = 150_000
     many: int = 200_000
-    memory: int = 400_000
+    memory: int = 1_000_000
     worked: int = 20_000
     worked_wide: int = 60_000
     worked_alone: int = 400
@@ -42,7 +41,6 @@ QUICK = Sizes(
     publishes=5000,
     bare_publishes=300,
     plain_publishes=100,
-    raw_publishes=10_000,
     many=10_000,
     memory=50_000,
     worked=2000,
@@ -63,4 +61,4 @@ QUICK = Sizes(
     embedded=1000,
     embedded_alone=60,
 )
-FULL = Sizes(many=1_000_000, memory=1_000_000, idle=60.0, polling=60.0, plain_depths=NORMAL.depths)
+FULL = Sizes(many=1_000_000, idle=60.0, polling=60.0, plain_depths=NORMAL.depths)

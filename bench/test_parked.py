@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 
 from rqfast import Message, connect_async
@@ -67,7 +68,8 @@ async def against_without(
 ) -> list[list[float]]:
     """Claims in turn on a queue without the obstacle, and on one with it.
 
-    `warm` False: of the second, what the obstacle leaves is claimed, from the very first claim on.
+    `warm` False: of the second, what the obstacle leaves is claimed, from the very first claim on; and plain writes of
+    one row stand beside them.
     """
     async with AsyncExitStack() as stack:
         without, having = [await stack.enter_async_context(connect_async(server.url, queue=queue)) for queue in queues]
@@ -75,7 +77,21 @@ async def against_without(
         await obstacle(having, sizes)
         if warm:
             await live(having, priority)
-        return await claims_in_turn([without, having], sizes.claims, min_priority=priority, warm=warm)
+        insert = None if warm else await stack.enter_async_context(plain_insert(server))
+        return await claims_in_turn([without, having], sizes.claims, min_priority=priority, warm=warm, beside=insert)
+
+
+@asynccontextmanager
+async def plain_insert(server: Server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """A write of one row, past rqfast: what no write of this server can be sooner than."""
+    server.execute("CREATE TABLE IF NOT EXISTS plain_insert(x)")
+    async with aiohttp.ClientSession(server.leader_url) as session:
+
+        async def insert() -> None:
+            async with session.post("/db/execute", json=[["INSERT INTO plain_insert VALUES(1)"]]) as reply:
+                assert "error" not in await reply.text()
+
+        yield insert
 
 
 @pytest.mark.parametrize(
@@ -110,9 +126,11 @@ def test_claim_after_leases_lapsed(benchmark: Any, server: Server, report: Repor
         with queue_on(server) as without, queue_on(server) as having:
             return asyncio.run(against_without(server, (without, having), lapsed, sizes, warm=False))
 
-    theirs, ours = benchmark.pedantic(run, rounds=1)
+    theirs, ours, inserts = benchmark.pedantic(run, rounds=1)
     what = f"claim, right after {sizes.behind:,} leases lapsed together"
-    add_claims(benchmark, report, "parked", server.name, what, "without", ours, theirs, longest=LONGEST_CLAIM)
+    add_claims(
+        benchmark, report, "parked", server.name, what, "without", ours, theirs, longest=LONGEST_CLAIM, beside=inserts
+    )
 
 
 @pytest.mark.skipif(find_rqlited() is None, reason="only rqlited runs PRAGMA optimize")

@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.benchmark(group="publish", timer=stopwatch), pytest.ma
 
 IN_FLIGHT = 4096
 GROUPS = 1000
+# What the raw ceiling is with no more in flight than rqfast has.
+ALIKE, SHAPE_ALIKE = "raw with 4,096 in flight", raw.Shape(2048, 2)
 GOALS = {"1 node": {"bare": 15, "httpx": 150, "raw": 0.9}, "3 nodes": {"bare": 10, "httpx": 110, "raw": 0.9}}
 CONCURRENCY = (1, 8, 64, 256, 1024, 4096)
 # The 8 bytes of each seq, and what an allocator adds to a list of them that grows.
@@ -33,7 +35,7 @@ def raw_best(server: Server, best: Best, sizes: Sizes) -> raw.Shape:
 
     def try_one(shape: raw.Shape) -> Cost:
         with queue_on(server) as queue:
-            return raw.publish(server, queue, Work(sizes.raw_publishes // 2, GROUPS), shape)
+            return raw.publish(server, queue, Work(sizes.publishes // 2, GROUPS), shape)
 
     return best.of(f"raw publish {server.name}", raw.PUBLISH_SHAPES, try_one)[0]
 
@@ -59,11 +61,12 @@ def test_single_calls(benchmark: Any, server: Server, report: Report, best: Best
         {
             "httpx": lambda: plain.publish(server, sizes.plain_publishes, pool),
             "bare": lambda: on_new_queue(bare.publish, sizes.bare_publishes, callers),
-            "raw": lambda: on_new_queue(raw.publish, sizes.raw_publishes, shape),
+            "raw": lambda: on_new_queue(raw.publish, sizes.publishes, shape),
+            ALIKE: lambda: on_new_queue(raw.publish, sizes.publishes, SHAPE_ALIKE),
             RQFAST: lambda: on_new_queue(ours.publish, sizes.publishes, IN_FLIGHT),
         },
     )
-    goals = GOALS.get(server.name, GOALS["1 node"])
+    goals = GOALS.get(server.name, GOALS["1 node"]) | {ALIKE: None}
     add_rates(benchmark, report, server, f"single publish, {IN_FLIGHT:,} in flight", costs, goals)
     curve = {n: on_new_queue(ours.publish, min(sizes.publishes, 600 + 20 * n), n).rate for n in CONCURRENCY}
     cpu = cpu_of(costs)
