@@ -8,6 +8,7 @@ STATEMENTS = (
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
     "outcome", "outcome_high", "outcome_again",
     "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
+    "claim_list", "claim_prefix",
 )
 
 cdef enum:
@@ -17,6 +18,7 @@ cdef enum:
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
     OUTCOME, OUTCOME_HIGH, OUTCOME_AGAIN
     RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
+    CLAIM_LIST, CLAIM_PREFIX
 
 MAX_BLOCKS = 8
 # Each run is a block; these are counted for themselves.
@@ -51,12 +53,13 @@ cdef class Texts:
 
 @cython.final
 cdef class Block:
-    """The claims of a batch that share a visibility and a min_priority: one statement, one token.  Or one run."""
+    """The claims of a batch that share a visibility, a min_priority and their groups: one statement, one token.  Or one run."""
 
     cdef double visibility
     cdef int min_priority
     cdef Py_ssize_t limit
     cdef bint run
+    cdef tuple only
     cdef list claims
     cdef str token
     cdef str worker
@@ -144,7 +147,7 @@ cdef class Batch:
 
     @property
     def claims_only(self):
-        """Whether the batch settles and publishes nothing."""
+        """Whether the batch settles and publishes nothing (in the queue)."""
         return not (self.acks or self.others or self.pubs) and self.operate is None
 
     def calls(self):
@@ -155,13 +158,26 @@ cdef class Batch:
             found += (<Block>block).claims
         if self.operate is not None:
             found.append(self.operate)
+        elif self._table() is not None:
+            found.append(self._table())
         return found
+
+    cdef Bundle _table(self):
+        # The call on a table of the user's own, which goes alone; or None.
+        cdef Bundle bundle
+        if self.alone and self.bundles:
+            bundle = self.bundles[0]
+            if bundle.verdict is not None:
+                return bundle
+        return None
 
     def reject(self, error):
         """Give every caller the error, each an own copy (a traceback belongs to one raise)."""
         cdef Call call
         cdef Settle ack
         if isinstance(error, NotHeld):
+            if self._table() is not None:
+                self._table()._fail(self._table().verdict.lost)
             for ack in self.acks:
                 if error.lost is None or ack.place in error.lost:
                     ack._lose()
@@ -260,6 +276,8 @@ cdef class Batch:
             self.add_publish(publish)
         self.bundles.append(bundle)
         self.alone = bundle.alone
+        if bundle.verdict is not None:
+            self.rows += 1
         return 0
 
     cdef Block block_for(self, Claim call):
@@ -271,7 +289,8 @@ cdef class Batch:
             self.runs += 1
             return self.new_block(call)
         for block in self.blocks:
-            if not block.run and block.visibility == call.visibility and block.min_priority == call.min_priority:
+            if (not block.run and block.visibility == call.visibility and block.min_priority == call.min_priority
+                    and (block.only is call.only or block.only == call.only)):
                 return block
         if len(self.blocks) - self.runs >= MAX_BLOCKS:
             return None
@@ -283,6 +302,7 @@ cdef class Batch:
         block.min_priority = call.min_priority
         block.worker = call.worker
         block.run = call.run
+        block.only = call.only
         block.claims = []
         self.blocks.append(block)
         return block
@@ -318,9 +338,14 @@ cdef class Batch:
         self.program_ = out
         self.names_ = []
         self._say(texts, LANE_STEP_PUBLISHING if self.pubs else LANE_STEP, [lane, n, 0.0])
-        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks else 0, self._least_step()])
+        self._say(texts, CLOCK_STEP, [0.0, 2 if self.blocks or self._table() is not None else 0, self._least_step()])
         if self.acks or self.others:
             self._make_settlements(texts, lane)
+        table = self._table()
+        if table is not None:
+            for said, text, parameters in (<Bundle>table).own:
+                self.names_.append(said)
+                out.append([text, lane, *parameters])
         if self.pubs:
             self._make_publishes(texts, lane, window)
         if self.blocks:
@@ -334,6 +359,9 @@ cdef class Batch:
                 self._say(texts, TIDY, [])
         if self.operate is not None:
             self._make_operate(texts, lane)
+        elif table is not None:
+            self.names_.append("table_outcome")
+            out.append([(<Bundle>table).verdict.outcome, lane, *(<Bundle>table).verdict.parameters])
         else:
             self._say(texts, OUTCOME_HIGH if self._wants_priority() else OUTCOME, [lane])
         return 0
@@ -400,7 +428,7 @@ cdef class Batch:
             rows = []
             dead = runs = False
             for call in self.others:
-                rows.append((call.lease.seq, call._token(), call.lease.group_id, call.op, call.argument))
+                rows.append((call.lease.seq, call._token(), call.lease.group_id, call.op, call._argument()))
                 if call.lease._turn:
                     runs = True
                     rows[-1] += (call.lease._turn,)
@@ -490,7 +518,11 @@ cdef class Batch:
             place += 1
             if block.run:
                 block.token += "+"
-            self._say(texts, CLAIM_ANY + block.min_priority, [1 if block.run else block.limit, block.visibility])
+            if block.only is None:
+                self._say(texts, CLAIM_ANY + block.min_priority, [1 if block.run else block.limit, block.visibility])
+            else:
+                self._say(texts, CLAIM_LIST if block.only[0] == "list" else CLAIM_PREFIX,
+                          [1 if block.run else block.limit, block.visibility, block.only[1], block.min_priority])
             block.slot = len(self.program_)
             if block.run:
                 self._say(texts, RUN_CLAIM, [block.token, block.visibility, block.limit])
@@ -532,6 +564,9 @@ cdef class Batch:
         cdef Block block
         outcome = texts.texts[OUTCOME_AGAIN] if self.operate is None else texts.operate["operate_outcome_again"][0]
         reads = [(len(self.names_) - 1, [outcome, lane])]
+        if self._table() is not None:
+            verdict = self._table().verdict
+            reads = [(len(self.names_) - 1, [verdict.again, lane, *verdict.parameters])]
         if self.dedup_slot >= 0:
             reads.append((self.dedup_slot, self.dedup_read))
         for block in self.blocks:
@@ -571,7 +606,8 @@ cdef class Batch:
             _check_operated(row)
             return True
         _positions(row[2], len(self.acks), True)
-        _positions(row[3], len(self.others))
+        if self._table() is None:
+            _positions(row[3], len(self.others))
         for block in self.blocks:
             for row in slots[block.slot]:
                 if block.run:
@@ -584,7 +620,8 @@ cdef class Batch:
 
     cdef list _end_row(self, row):
         # n, base, the lost acks, the other lost settlements, t, the hint; of an operating call as it defines them.
-        if type(row) is not list or len(<list>row) != (3 if self.operate is None else 6):
+        cdef Bundle table = self._table()
+        if type(row) is not list or len(<list>row) != (3 if self.operate is None else 6) + (table is not None):
             raise GarbledReply("the lane's row is not what it should be")
         if self.operate is not None:
             return <list>row
@@ -603,15 +640,18 @@ cdef class Batch:
         outcome.t = row[4]
         if self.acks or self.others or self.blocks or self.operate is not None:
             outcome.hint = row[5]
-        else:
+        elif self.pubs:
             outcome.fresh = row[5]
         if self.operate is not None:
             self.operate._take_in(row)
             outcome.goes_on = self.operate if self.operate.goes_on else None
             self.outcome = outcome
             return outcome
+        if self._table() is not None:
+            self._table()._told(row[6])
         self._resolve_acks(_positions(row[2], len(self.acks), True))
-        self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
+        if self.others:
+            self._resolve_others(_positions(row[3], len(self.others)), outcome.t)
         if self.pubs:
             known = _known_seqs(slots[self.dedup_slot], len(self.pubs)) if self.dedup_slot >= 0 else {}
             self._resolve_publishes(row[1], known)
@@ -666,8 +706,8 @@ cdef class Batch:
             leases = _run_from_rows(sorted(rows, key=_place_of), block.token, decode, clock)
         else:
             leases = [_lease_from_row(row, block.token, decode, clock) for row in sorted(rows, key=_seq_of)]
-        # A run that is short tells nothing of other groups.
-        if count < (1 if block.run else block.limit):
+        # A run that is short tells nothing of other groups, nor does a claim of some.
+        if count < (1 if block.run else block.limit) and block.only is None:
             outcome.short.append(block.min_priority)
         for call in block.claims:
             if call.tied_lost:

@@ -254,11 +254,13 @@ cdef class Publish(Call):
 @cython.final
 @cython.no_gc
 cdef class Settle(Call):
-    """A settlement of one lease: an operation of this module and its argument (seconds, or a reason)."""
+    """A settlement of one lease: an operation of this module and its argument (seconds; a reason, and `error`, the
+    text of what led to it)."""
 
     cdef readonly Lease lease
     cdef readonly int op
     cdef readonly object argument
+    cdef readonly object error
     cdef public Claim then
     cdef public object on_lost
     cdef Py_ssize_t place
@@ -267,10 +269,11 @@ cdef class Settle(Call):
     def __cinit__(self):
         self.kind = IS_SETTLE
 
-    def __init__(self, Lease lease not None, int op, argument=0.0):
+    def __init__(self, Lease lease not None, int op, argument=0.0, error=None):
         self.lease = lease
         self.op = op
         self.argument = argument
+        self.error = error
 
     def tie(self, Claim claim not None):
         """Let `claim` ride along: it claims in the same commit, and only when this settlement is not lost."""
@@ -291,7 +294,12 @@ cdef class Settle(Call):
 
     cdef Py_ssize_t _size(self):
         size = len(self.lease.group_id) + len(self.lease.token) + 24
-        return size + len(<str>self.argument) if type(self.argument) is str else size
+        if type(self.argument) is str:
+            size += len(<str>self.argument) + (0 if self.error is None else len(<str>self.error))
+        return size
+
+    cdef object _argument(self):
+        return (self.argument, self.error) if self.op == OP_DEAD else self.argument
 
     cdef str _token(self):
         # What marks a parked message is no token.
@@ -323,7 +331,8 @@ cdef class Settle(Call):
 cdef class Claim(Call):
     """A wish for the heads of up to `limit` groups, or for a run: up to `limit` messages of one group.
 
-    `wants_list` tells a list from a single lease.
+    `wants_list` tells a list from a single lease.  `only` says of which groups, None of any: ("list", JSON list of
+    them) or ("prefix", JSON list of two bounds).
     """
 
     cdef readonly str worker
@@ -332,6 +341,7 @@ cdef class Claim(Call):
     cdef readonly Py_ssize_t limit
     cdef readonly bint wants_list
     cdef readonly bint run
+    cdef readonly tuple only
     cdef public double wait_until
     cdef public double until
     cdef public bint looked
@@ -345,13 +355,14 @@ cdef class Claim(Call):
         self.kind = IS_CLAIM
 
     def __init__(self, str worker not None, double visibility, int min_priority, Py_ssize_t limit, bint wants_list,
-                 bint run=False):
+                 bint run=False, tuple only=None):
         self.worker = worker
         self.visibility = visibility
         self.min_priority = min_priority
         self.limit = limit
         self.wants_list = wants_list
         self.run = run
+        self.only = only
 
     def wait_for(self, future, kept):
         """Report to `future`, and let `kept` live until then, whoever lets go of it."""

@@ -92,13 +92,38 @@ class ClaimFuture(Future[Any]):
     def drop(self) -> None: ...
 
 @final
+class Verdict:
+    outcome: str
+    again: str
+    parameters: list[Any]
+    answer: Callable[[Any], Any]
+    lost: Exception | None
+    def __init__(
+        self,
+        outcome: str,
+        again: str,
+        parameters: list[Any],
+        answer: Callable[[Any], Any],
+        lost: Exception | None = None,
+    ) -> None: ...
+
+@final
 class Bundle(Call):
     acks: list[Settle]
     publishes: list[Publish]
     statements: list[list[Any]]
+    own: list[tuple[str, str, list[Any]]] | None
+    verdict: Verdict | None
     alone: bool
     size: int
-    def __init__(self, acks: list[Settle], publishes: list[Publish], statements: list[list[Any]]) -> None: ...
+    def __init__(
+        self,
+        acks: list[Settle],
+        publishes: list[Publish],
+        statements: list[list[Any]],
+        own: list[tuple[str, str, list[Any]]] | None = None,
+        verdict: Verdict | None = None,
+    ) -> None: ...
     def __len__(self) -> int: ...
     def until(self, deadline: float) -> None: ...
 
@@ -214,9 +239,10 @@ class Settle(Call):
     lease: Lease[Any]
     op: int
     argument: float | str
+    error: str | None
     then: Claim | None
     on_lost: Callable[[Exception], None] | None
-    def __init__(self, lease: Lease[Any], op: int, argument: float | str = 0.0) -> None: ...
+    def __init__(self, lease: Lease[Any], op: int, argument: float | str = 0.0, error: str | None = None) -> None: ...
     def tie(self, claim: Claim) -> None: ...
     def lost(self) -> Exception: ...
 
@@ -228,12 +254,20 @@ class Claim(Call):
     limit: int
     wants_list: bool
     run: bool
+    only: tuple[str, str] | None
     wait_until: float
     until: float
     looked: bool
     tied: Settle | None
     def __init__(
-        self, worker: str, visibility: float, min_priority: int, limit: int, wants_list: bool, run: bool = False
+        self,
+        worker: str,
+        visibility: float,
+        min_priority: int,
+        limit: int,
+        wants_list: bool,
+        run: bool = False,
+        only: tuple[str, str] | None = None,
     ) -> None: ...
     def wait_for(self, future: Any, kept: Any) -> None: ...
     def untie(self) -> None: ...

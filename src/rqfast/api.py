@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from ._core import Lease
+from .address.inbox import Address, Inbox
 from .model import DeadLetter, GroupInfo, Header, Message, Seconds, Stats, StoredMessage
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class Transport(Protocol[T]):
         headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
+        connection: Any = None,
     ) -> int:
         """Publish a message and return its seq (int, rising).
 
@@ -56,6 +58,9 @@ class Transport(Protocol[T]):
             with_statements: the caller's own `[sql, *parameters]`, which commit with the publish or not at all, in a
                 request of their own.  Placeholders are written `?`; no RETURNING; on a cluster nothing that each node
                 would answer differently (the time, random numbers).
+            connection: on SQLite only: a `sqlite3.Connection` to the queue's file (or a session or connection of an
+                ORM that has one) in whose open transaction the message is published: it is there when the caller
+                commits, and not when the caller rolls back.  Waiting claims see it within `max_poll` after that.
 
         Raises:
             TypeError, InvalidMessage: the input; nothing was sent.
@@ -63,6 +68,34 @@ class Transport(Protocol[T]):
 
         Example:
             >>> t.publish("customer-7", order, with_statements=[["INSERT INTO orders VALUES(?, ?)", 7, 99.5]])
+        """
+
+    def publish_to(
+        self,
+        address: Inbox | Address,
+        value: Any,
+        *,
+        priority: int | None = None,
+        retry_after: Seconds | None = None,
+        headers: Mapping[str, Header] | None = None,
+    ) -> None:
+        """Publish a row into a table of the user's own, once, and wake the subscriptions on it.
+
+        What is not generated and has no value here is NULL, or the default of the class.
+
+        Args:
+            address: one group, `Inbox(...).group("crm")`; or the Inbox, where its table has no groups.
+            value: the payload: `bytes` are kept, all else is stored as JSON text.
+            priority: its place in the group, smaller first; 0 by default.
+            retry_after: seconds until it is due.
+            headers: str to str, int, float, bool or None.
+
+        Raises:
+            ConfigError: rows of that table cannot be published from here; it says which column has no value.
+            InvalidMessage, TypeError: a value, or one for which the table has no column; nothing was sent.
+
+        Example:
+            >>> t.publish_to(crm, {"customer": 7}, priority=2)
         """
 
     def publish_soon(
@@ -383,8 +416,20 @@ class AsyncTransport(Protocol[T]):
         headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
+        connection: Any = None,
     ) -> Future[int]:
         """As `Transport.publish`."""
+
+    def publish_to(
+        self,
+        address: Inbox | Address,
+        value: Any,
+        *,
+        priority: int | None = None,
+        retry_after: Seconds | None = None,
+        headers: Mapping[str, Header] | None = None,
+    ) -> Future[None]:
+        """As `Transport.publish_to`."""
 
     def publish_soon(
         self,

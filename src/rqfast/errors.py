@@ -40,17 +40,20 @@ class LeaseLost(RqfastError):
     It lapsed and the message was claimed again, or it was settled before, or its token is not one of ours.
 
     Attributes:
-        seq: the message's number (int).
+        seq: the message's number (int); of a row of the user's own table its id (int or str).
         group_id: its group (str).
+        table: the user's own table (str), or None.
     """
 
-    def __init__(self, seq: int, group_id: str, doing: str = "settle") -> None:
+    def __init__(self, seq: int | str, group_id: str, doing: str = "settle", table: str | None = None) -> None:
+        what = f"message {seq}" if table is None else f"row {seq!r} of table {table},"
         super().__init__(
-            f"cannot {doing} message {seq} of group {group_id!r}: this lease no longer holds it (it lapsed and the "
+            f"cannot {doing} {what} of group {group_id!r}: this lease no longer holds it (it lapsed and the "
             f"message was claimed again, or it was already settled); nothing was changed, drop this result"
         )
         self.seq = seq
         self.group_id = group_id
+        self.table = table
 
 
 class OutOfOrder(RqfastError):

@@ -38,7 +38,7 @@ class Cluster:
             return None
         leader = None
         for node in nodes:
-            address = self._address(node["api_addr"])
+            address = self.address(node["api_addr"])
             if address not in self._known and address not in self._unroutable:
                 self._known.append(address)
             if node.get("leader") and node.get("reachable", True):
@@ -51,7 +51,7 @@ class Cluster:
         """A node pointed to the leader."""
         parts = urlsplit(location)
         if self.discover and parts.scheme in ("http", "https") and parts.netloc:
-            self._lead(self._address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"))
+            self._lead(self.address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"))
 
     def unreachable(self, node: str) -> None:
         """No connection could be made to the node.  If others still call it the leader, they must forward."""
@@ -85,7 +85,7 @@ class Cluster:
             self._known.append(address)
         return self.leader
 
-    def _address(self, address: str) -> str:
+    def address(self, address: str) -> str:
         """An advertised address; where the user said https, credentials never go over http."""
         address = address.rstrip("/")
         if self.seeds[0].startswith("https:") and address.startswith("http:"):

@@ -37,7 +37,9 @@ _SCHEMA = (
 
 
 # The statements that give rows.
-RETURNING = frozenset(("claim_heads", "run_claim", "dedup_seqs", "outcome", "outcome_high", "operate_outcome"))
+RETURNING = frozenset(
+    ("claim_heads", "run_claim", "dedup_seqs", "outcome", "outcome_high", "operate_outcome", "table_outcome")
+)
 
 
 class Kind(enum.Enum):

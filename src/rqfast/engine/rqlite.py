@@ -93,6 +93,12 @@ class RqliteEngine:
         async with self._session.post(node + path, data=data, allow_redirects=False) as reply:
             return Reply(reply.status, reply.headers.get("Location", ""), await reply.read(), node)
 
+    async def get(self, node: str, path: str) -> Reply:
+        """Ask one node; raises what aiohttp raises."""
+        assert self._session is not None
+        async with self._session.get(node + path, allow_redirects=False) as reply:
+            return Reply(reply.status, reply.headers.get("Location", ""), await reply.read(), node)
+
     async def attempt(self, node: str, path: str, body: bytes, names: list[str]) -> Result:
         """Send one request to one node and say what became of it."""
         try:
@@ -187,15 +193,19 @@ class RqliteEngine:
         *,
         deadline: Callable[[], float],
         names: list[str] | None = None,
+        patience: float = FIRST_PATIENCE,
     ) -> list[list[Any]]:
         """Send what may be applied any number of times (a read, a registration) until a node answers.
+
+        Args:
+            patience: how long the first node is waited for, in seconds.
 
         Raises:
             Unavailable: none did by `deadline` (on the loop's clock).
         """
         body = orjson.dumps(statements)
         loop = asyncio.get_running_loop()
-        pause, patience, text = FIRST_PAUSE, FIRST_PATIENCE, "none was found"
+        pause, text = FIRST_PAUSE, "none was found"
         while True:
             node = await self.leader()
             if node is not None:

@@ -89,7 +89,7 @@ class SqliteEngine:
             self._open_queue()
         except sqlite3.Error as error:
             self._disconnect()
-            raise self._error(error, "open") from error
+            raise self.as_error(error, "open") from error
         except BaseException:
             self._disconnect()
             raise
@@ -207,7 +207,7 @@ class SqliteEngine:
         try:
             self._open_lane()
         except sqlite3.Error as error:
-            raise self._error(error, "lane_open") from error
+            raise self.as_error(error, "lane_open") from error
 
     def _open_lane(self) -> None:
         self._lane, self._n = uuid.uuid4().hex[:16], 0
@@ -228,7 +228,7 @@ class SqliteEngine:
         self._forget_hourly()
         for attempt in (1, 2):
             number = self._n + 1
-            program = batch.program(self._texts, self._lane, number, self.clock.now(), self._window, self._name)
+            program = self.program(batch, self._lane, number)
             try:
                 slots = self._transaction(program, db)
             except sqlite3.Error as error:
@@ -240,12 +240,22 @@ class SqliteEngine:
                     continue
                 if name == "guard":
                     raise NotHeld(self._lost(batch)) from None
-                raise self._error(error, name) from error
+                raise self.as_error(error, name) from error
             break
         self._n = number
         if not batch.check(slots, number):
             raise SchemaError("the lane's row vanished inside a transaction: the database is corrupt")
         return slots
+
+    def program(self, batch: Batch, lane: str, number: int) -> list[list[Any]]:
+        """The statements of a batch under this number of a lane."""
+        return batch.program(self._texts, lane, number, self.clock.now(), self._window, self._name)
+
+    def lane_statements(self, lane: str) -> tuple[list[Any], list[Any]]:
+        """What registers a lane, unless it is, and what reads its number."""
+        queue = self.statements.queue
+        opening = [queue["lane_open"], orjson.dumps([lane]).decode(), self.clock.now()]
+        return opening, [self.statements.opening["lane_number"], lane]
 
     def recover(self, batch: Batch) -> list[list[Any]] | None:
         """The rows of a batch whose run was interrupted; None when it was not applied, and may be run again.
@@ -276,7 +286,7 @@ class SqliteEngine:
         try:
             return set(orjson.loads(self.read(self.statements.queue["ack_lost"], batch.lost_read())[0][0]))
         except sqlite3.Error as error:
-            raise self._error(error, "ack_lost") from error
+            raise self.as_error(error, "ack_lost") from error
 
     def _forget_hourly(self) -> None:
         if time.monotonic() < self._forget_at:
@@ -292,13 +302,13 @@ class SqliteEngine:
         self.clock.saw(outcome.t)
         return outcome
 
-    def look(self, min_priority: int) -> tuple[bool, float | None]:
-        """Whether a claim would find work, and when the next group that is held back will be ready."""
-        name = "look_high" if min_priority else "look"
+    def look(self, min_priority: int, only: tuple[str, str] | None = None) -> tuple[bool, float | None]:
+        """Whether a claim (of these groups only) would find work, and when the next that is held back will be ready."""
+        name, text, parameters = self.statements.look(min_priority, only)
         try:
-            work, ready_at, t = self.read(self.statements.queue[name], self.clock.now(), min_priority)[0]
+            work, ready_at, t = self.read(text, self.clock.now(), *parameters)[0]
         except sqlite3.Error as error:
-            raise self._error(error, name) from error
+            raise self.as_error(error, name) from error
         self.clock.saw(t)
         return bool(work), ready_at
 
@@ -314,7 +324,7 @@ class SqliteEngine:
                 return self._reader.ask(statements)
             return read_together(self._connection(), statements)
         except sqlite3.Error as error:
-            raise self._error(error, names[0]) from error
+            raise self.as_error(error, names[0]) from error
 
     def read(self, text: str, *parameters: object) -> list[list[Any]]:
         """Run one plain read."""
@@ -349,7 +359,8 @@ class SqliteEngine:
             raise
         return slots
 
-    def _error(self, error: sqlite3.Error, doing: str) -> RqfastError:
+    def as_error(self, error: sqlite3.Error, doing: str) -> RqfastError:
+        """What an error of SQLite means to a caller."""
         text = str(error)
         if _is_busy(error):
             return Unavailable(

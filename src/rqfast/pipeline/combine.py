@@ -11,8 +11,9 @@ from concurrent import futures
 from copy import copy
 from typing import Any
 
-from .._core import Batch, Batcher, Call, Claim, Many, Settle, Slot, first_of_each, give_back
+from .._core import Batch, Batcher, Call, Claim, Many, Publish, Settle, Slot, first_of_each, give_back
 from ..engine.sqlite import SqliteEngine
+from ..engine.sqlite_caller import SqliteCaller
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
 from . import wake
 from .backlog import ThreadBacklog
@@ -39,6 +40,7 @@ class Combiner:
         self._queue = queue
         self._tidy: int | None = None
         self._stirs = 0
+        self._caller = SqliteCaller(engine)
         self.closed = False
         self.restart()
         wake.register(queue, self.stir)
@@ -178,6 +180,14 @@ class Combiner:
                     call.reject(call.tied.lost())
         if not batch.claims_only:
             wake.stir(self._queue)
+
+    def publish_on(self, connection: Any, call: Publish) -> int:
+        """Publish in a transaction of the caller's own."""
+        if self.closed:
+            raise Closed("this transport was closed")
+        seq = self._caller.publish(call, connection)
+        wake.stir(self._queue)
+        return seq
 
     def ask(self, names: list[str], statements: list[list[Any]]) -> list[list[list[Any]]]:
         """Run plain reads of one state of the database; writers wait for them only where it is in memory."""

@@ -162,6 +162,11 @@ class Gather:
                     task = asyncio.create_task(self._carry(lane, batch), name=f"rqfast: lane {lane}")
                     self._in_flight[lane] = batch, task
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has been opened."""
+        return bool(self._carriers)
+
     async def opened(self) -> None:
         """Wait until the transport is open; raises what keeps it from opening."""
         if self._carriers:

@@ -20,7 +20,9 @@ log = logging.getLogger("rqfast")
 # How many waiting claims a publish sends out: with fewer than this a request is not parted.
 TOGETHER = 100
 
-Look = Callable[[list[int]], Awaitable[list[tuple[bool, float | None]]]]
+# Of which groups a claim is, and from which priority on.
+Wish = tuple[int, tuple[str, str] | None]
+Look = Callable[[list[Wish]], Awaitable[list[tuple[bool, float | None]]]]
 
 
 class Waiting:
@@ -49,7 +51,8 @@ class Waiting:
         wait to be sent; else let it look first."""
         # The time-out is that of the whole call: looks, claim, and what may have to be extended or given back.
         self._gather.until(call)
-        if call.tied is not None or self._watch.claims_at_once(call.min_priority) or self._gather.has_waiting:
+        at_once = call.only is None and self._watch.claims_at_once(call.min_priority)
+        if call.tied is not None or at_once or self._gather.has_waiting:
             call.deadline = time.monotonic() + self._gather.timeout
             self._gather.start(call)
         else:
@@ -83,7 +86,9 @@ class Waiting:
         sent: list[Claim] = []
         for call in waiting:
             # As many as go in one request: a second would find nothing, and write that down.
-            if call.min_priority > hint or len(sent) >= TOGETHER or (sent and not _go_together(call, sent[0])):
+            # Of some groups only, nobody has said whether there is any: these look first.
+            apart = call.only is not None or (sent and not _go_together(call, sent[0]))
+            if apart or call.min_priority > hint or len(sent) >= TOGETHER:
                 self._claims.append(call)
             elif not call.gone:
                 sent.append(call)
@@ -139,21 +144,21 @@ class Waiting:
 
     async def _look_once(self) -> None:
         asked = self._claims
-        priorities = sorted({call.min_priority for call in asked})
+        wishes: list[Wish] = list(dict.fromkeys((call.min_priority, call.only) for call in asked))
         self._claims = []
         try:
-            found = await self._look(priorities)
+            found = await self._look(wishes)
         except BaseException:
             self._claims = asked + self._claims
             raise
         next_ready = min((ready for _, ready in found if ready is not None), default=None)
         self._watch.looked(any(work for work, _ in found), next_ready)
-        work = {priority: work for priority, (work, _) in zip(priorities, found, strict=True)}
+        work = {wish: work for wish, (work, _) in zip(wishes, found, strict=True)}
         now = time.monotonic()
         for call in asked:
             if call.gone:
                 continue
-            if work[call.min_priority]:
+            if work[call.min_priority, call.only]:
                 self._send(call, now)
             elif call.wait_until <= now:
                 call.resolve(call.empty())

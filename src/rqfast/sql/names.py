@@ -10,7 +10,7 @@ _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,23}")
 
 TABLES = ("messages", "groups", "state", "lane", "dedup", "dead")
 INDEXES = ("m_head", "m_lock", "g_ready", "g_pri", "g_due", "d_until", "x_group")
-VIEWS = ("any", "high", "served", "stamped", "shown")
+VIEWS = ("any", "high", "keyed", "served", "stamped", "shown")
 # Of the default queue only: no old worker knows another.
 TRIGGERS = (
     "old_publish", "old_group", "old_claim", "old_nack", "old_ack", "old_held", "old_run", "old_done", "old_drain",

@@ -58,3 +58,7 @@ DELETE FROM sqlite_stat1 WHERE tbl IN (SELECT value FROM json_each(?1))
 -- name: statistics_reload
 -- Makes the connection that writes forget what it had read of them.
 ANALYZE sqlite_schema
+
+-- name: lane_number
+-- The number of the last request of a lane.
+SELECT n FROM {lane} WHERE lane=?1

@@ -43,6 +43,26 @@ def check_statements(statements: Any, argument: str = "with_statements") -> list
     return [_statement(one, f"{argument}[{position}]", position) for position, one in enumerate(statements)]
 
 
+def split_script(script: Any) -> list[str]:
+    """The statements of a text, parted by semicolons, without comments; blank ones left out.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(script, str):
+        raise TypeError(f"SQL is a str, not {type(script).__name__}")
+    found: list[str] = []
+    kept: list[str] = []
+    for token in _TOKEN.finditer(script):
+        if token.lastgroup == "end":
+            found.append("".join(kept))
+            kept = []
+        else:
+            kept.append(" " if token.lastgroup == "skip" else token.group())
+    found.append("".join(kept))
+    return [text for one in found if (text := one.strip())]
+
+
 def _statement(statement: Any, name: str, position: int) -> list[Any]:
     if isinstance(statement, str) or not isinstance(statement, Sequence) or not statement:
         raise TypeError(f"{name} is [sql, *parameters], not {type(statement).__name__}")

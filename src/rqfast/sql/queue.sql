@@ -179,6 +179,14 @@ SELECT turn, r, id FROM {high} WHERE priority={x}
 -- Priority 4.
 {claim_groups({high_of(4)})}
 
+-- name: claim_list
+-- ?3 a JSON list of groups, ?4 the least priority: the same of these groups only.
+{claim_groups(SELECT turn, r, id FROM {keyed} WHERE id IN (SELECT value FROM json_each(?3)) AND priority>=?4)}
+
+-- name: claim_prefix
+-- ?3 a JSON list of two bounds: the same of the groups from the first to before the second.
+{claim_groups(SELECT turn, r, id FROM {keyed} WHERE id>=?3->>0 AND id<?3->>1 AND priority>=?4)}
+
 -- name: claim_heads
 -- ?1 token, ?2 visibility: the heads of the groups that were just stamped (the view), but for those that another
 -- claim of this request took.  An INSERT of what is there, so that each is looked up by its seq whatever statistics say:
@@ -211,6 +219,19 @@ OR EXISTS(SELECT 1 FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at<>0 AND g.
 -- name: look_high
 -- For priorities of 1 and more: found by index behind any number of others.
 {look_through(INDEXED BY {g_pri} WHERE g.ready_at=0 AND g.priority<>0)}
+
+-- fragment: look_among
+-- The same among the groups whose id is {x}; when the next of them is ready, and the time.
+WITH n(x) AS (SELECT {look_at}) SELECT {going} AND EXISTS(SELECT 1 FROM n CROSS JOIN {groups} g INDEXED BY {g_key} WHERE g.group_id{x} AND g.ready_at<=n.x AND g.priority>=?2 AND g.paused=0
+AND (SELECT k.due {head})<=n.x AND NOT {live(n.x)}), (SELECT min(g.ready_at) FROM n CROSS JOIN {groups} g INDEXED BY {g_key} WHERE g.group_id{x} AND g.ready_at>n.x AND g.ready_at<8e15), {t}
+
+-- name: look_list
+-- ?3 a JSON list of groups.
+{look_among( IN (SELECT value FROM json_each(?3)))}
+
+-- name: look_prefix
+-- ?3 a JSON list of two bounds.
+{look_among(>=?3->>0 AND g.group_id<?3->>1)}
 
 -- name: tidy
 -- Groups that stand among the claimable ones but are held back leave that index, some at a time; sent after a
@@ -250,9 +271,9 @@ UPDATE {lane} SET lost_n=(SELECT json_group_array(j.key) FROM json_each(?1) j WH
 AND NOT (j.value->>3=4 AND m.lock_expiry<{t} AND EXISTS(SELECT 1 FROM {messages} o INDEXED BY {m_lock} WHERE o.group_id=m.group_id AND o.locked_by IS NOT NULL AND o.lock_expiry>={t})))) WHERE lane=?2
 
 -- name: dead_insert
--- Dead letters keep all that a redrive needs.
-INSERT INTO {dead}(seq,group_id,event,rank,due,attempts,headers,published_at,priority,reason,died_at)
-SELECT m.seq,m.group_id,m.event,m.rank,m.due,m.attempts,m.headers,m.published_at,coalesce((SELECT priority FROM {groups} g WHERE g.group_id=m.group_id),0),j.value->>4,{t}
+-- Dead letters keep all that a redrive needs.  The argument is a list: the reason, and the text of an error.
+INSERT INTO {dead}(seq,group_id,event,rank,due,attempts,headers,published_at,priority,reason,error,died_at)
+SELECT m.seq,m.group_id,m.event,m.rank,m.due,m.attempts,m.headers,m.published_at,coalesce((SELECT priority FROM {groups} g WHERE g.group_id=m.group_id),0),j.value->4->>0,j.value->4->>1,{t}
 FROM json_each(?1) j CROSS JOIN {messages} m ON m.seq=j.value->>0 WHERE j.value->>3=5 AND j.key NOT IN {lost_n}
 
 -- name: dead_delete

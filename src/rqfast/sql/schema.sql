@@ -92,6 +92,11 @@ WHERE g.ready_at=0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({
 CREATE VIEW {high} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, g.group_id AS id FROM {groups} g INDEXED BY {g_pri}
 WHERE g.ready_at=0 AND g.priority<>0 AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
 
+-- name: keyed
+-- The same as any, for a claim that names its groups: these it finds by their ids.
+CREATE VIEW {keyed} AS SELECT g.priority AS priority, g.turn AS turn, g.rowid AS r, g.group_id AS id FROM {groups} g INDEXED BY {g_key}
+WHERE g.ready_at<={t} AND g.paused=0 AND (SELECT k.due {head})<={t} AND NOT {live({t})}
+
 -- name: served
 -- The head of each group that is held back until a time.
 CREATE VIEW {served} AS SELECT g.ready_at AS until, g.turn AS turn, (SELECT k.seq {head}) AS h FROM {groups} g INDEXED BY {g_due} WHERE g.ready_at<>0

@@ -53,9 +53,10 @@ def _render(text: str, pieces: dict[str, str], x: str = "") -> str:
 class Statements:
     """The rendered statements of one queue, as attributes of a mapping from name to text.
 
-    `queue` holds those of publishing, claiming and settling, `operate` those of the operating calls, `schema` those
+    `queue` holds those of publishing, claiming and settling, `operate` those of the operating calls, `table` the parts
+    of those on a table of the user's own (inbox.py), `schema` those
     that make the tables, `compat` those that keep old workers in order (of the default queue only), `finish` those
-    that end this.
+    that end this, `verify` those of `rqfast verify`.
     """
 
     def __init__(self, queue: str | None) -> None:
@@ -66,9 +67,12 @@ class Statements:
         pieces |= fragments
         self.queue = {name: _render(text, pieces) for name, text in statements.items()}
         self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
+        self.table = {name: _render(text, pieces) for name, text in read_statements("table.sql")[0].items()}
         statements, fragments = read_statements("operate.sql")
         pieces |= fragments
         self.operate = {name: _render(text, pieces) for name, text in statements.items()}
+        statements, more = read_statements("verify.sql")
+        self.verify = {name: _render(text, pieces | more) for name, text in statements.items()}
         self.compat: dict[str, str] = {}
         self.finish: dict[str, str] = {}
         if queue is None:
@@ -78,3 +82,11 @@ class Statements:
         statements, fragments = read_statements("opening.sql")
         pieces |= fragments
         self.opening = {name: _render(text, pieces) for name, text in statements.items()}
+
+    def look(self, min_priority: int, only: tuple[str, str] | None) -> tuple[str, str, list[object]]:
+        """What a claim of these groups looks with: name, text, and its parameters after the time."""
+        if only is not None:
+            name = f"look_{only[0]}"
+            return name, self.queue[name], [min_priority, only[1]]
+        name = "look_high" if min_priority else "look"
+        return name, self.queue[name], [min_priority]

@@ -68,6 +68,11 @@ def triggers(statements: Statements) -> list[str]:
     return [statements.names[name] for name in TRIGGERS]
 
 
+def missing_columns(columns: Iterable[object]) -> list[str]:
+    """The columns of messages and groups that are not among these."""
+    return sorted(_COLUMNS - {str(name) for name in columns})
+
+
 def check_complete(
     statements: Statements, queue: str | None, objects: Iterable[object], columns: Iterable[object]
 ) -> None:
@@ -77,7 +82,7 @@ def check_complete(
     """
     there = {str(name) for name in objects}
     missing = [name for name in expected(statements) if name not in there]
-    missing += sorted(f"column {name}" for name in _COLUMNS - {str(name) for name in columns})
+    missing += [f"column {name}" for name in missing_columns(columns)]
     if missing:
         raise SchemaError(
             f"{_called(queue)} is not complete, {', '.join(missing)} missing: restore it from a backup, "

@@ -9,13 +9,15 @@ import asyncio
 import time
 from array import array
 from asyncio import Future
-from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Settle, as_parts, first_of_each, give_back
+from .._core import Bundle, Call, Claim, ClaimFuture, Intake, Lease, Publish, Settle, as_parts, first_of_each, give_back
+from ..address.inbox import Address, Inbox
 from ..api import Item
-from ..errors import Closed, RqfastError, Unavailable
+from ..errors import Closed, InvalidMessage, RqfastError, Unavailable
 from ..model import Header, Seconds
 from ..pipeline.backlog import TaskBacklog
 from ..pipeline.gather import Gather
@@ -23,11 +25,14 @@ from ..pipeline.parts import failure_of, truthful
 from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
 from ..sql.own import for_sqlite
+from . import checks
 from .blocking import log, warn_lost
 from .calls import Calls, lease_list, lost_of, seqs_of
 from .claim_future import after
+from .desk import Desk
 from .operate_awaitable import AwaitableOperating
 from .options import Options
+from .posting import Poster, Posting, post
 
 T = TypeVar("T")
 Batches: TypeAlias = Stream[Future[list[Any]]]
@@ -39,6 +44,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
     _gather: Gather
     _waiting: Waiting
     _intake: Intake
+    _key: Hashable
     _own_statement: Callable[[list[Any]], list[Any]] = staticmethod(for_sqlite)
 
     def __init__(self, options: Options) -> None:
@@ -46,6 +52,7 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._calls = Calls(options, self._own_statement)
         self._on_lost = warn_lost if options.lost == "warn" else None
         self._closing: asyncio.Task[None] | None = None
+        self._desk: Desk | None = None
         self._backlog = TaskBacklog(options.max_in_flight)
 
     def _use(self, gather: Gather, waiting: Waiting) -> None:
@@ -58,6 +65,24 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._intake.give_back = self._give_back
 
     async def _close_engine(self) -> None:
+        raise NotImplementedError
+
+    async def _publish_on(self, connection: Any, call: Publish) -> int:
+        raise InvalidMessage("connection= is of a SQLite file; on a cluster use with_statements=", "connection")
+
+    @property
+    def desk(self) -> Desk:
+        """What workers do with it beyond its public calls."""
+        if self._desk is None:
+            self._desk = Desk(self, self._key, self._glance)
+        return self._desk
+
+    def _twin(self) -> Self:
+        """A second transport on the same queue, for another loop."""
+        raise NotImplementedError
+
+    async def _glance(self, names: list[str], statements: list[list[Any]]) -> list[list[list[Any]]]:
+        """Plain reads, of the leader; an old answer does no harm."""
         raise NotImplementedError
 
     # -- running calls ------------------------------------------------------------------------------------
@@ -120,14 +145,51 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
+        connection: Any = None,
     ) -> Future[int]:
         """See `Transport.publish`."""
+        if connection is not None:
+            checks.no_statements_beside(with_statements)
+            call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+            return self._gather.bind().create_task(self._publish_on(connection, call))
         if not with_statements:
             future = self._intake.publish(group_id, event, priority, delay, rank, headers, dedup_id)
             if future is not None:
                 return future
         call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
         return self._one(call, self._calls.bundle([call], (), with_statements) if with_statements else None)
+
+    def publish_to(
+        self,
+        address: Inbox | Address,
+        value: Any,
+        *,
+        priority: int | None = None,
+        retry_after: Seconds | None = None,
+        headers: Mapping[str, Header] | None = None,
+    ) -> Future[None]:
+        """See `Transport.publish_to`."""
+        posting = post(address, value, priority, retry_after, headers, self._poster)
+        if posting.is_timed and not self._gather.is_open:
+            make = partial(post, address, value, priority, retry_after, headers, self._poster)
+            return self._gather.bind().create_task(self._post_timed(make))
+        return self._post(posting)
+
+    def _post(self, posting: Posting) -> Future[None]:
+        future: Future[None] = self._one(posting.bundle, posting.bundle)
+        future.add_done_callback(posting.wake)
+        return future
+
+    async def _post_timed(self, make: Callable[[], Posting]) -> None:
+        """Its time is counted by the queue's clock, which is not known before."""
+        await self._gather.opened()
+        await self._post(make())
+
+    @property
+    def _poster(self) -> Poster:
+        return Poster(
+            self._key, self._operating.statements, self._operating.now, self._options.encode, self._own_statement
+        )
 
     def publish_soon(
         self,
@@ -262,7 +324,9 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         claim = self._claim(call, acks[-1])
         return after(claim, asyncio.ensure_future(self._claim_after(others, call, claim)), self._give_back)
 
-    def _claim(self, call: Claim, settle: Settle | None) -> ClaimFuture:
+    def _claim(self, call: Claim, settle: Settle | None, wait_until: float | None = None) -> ClaimFuture:
+        if wait_until is not None:
+            call.wait_until, call.deadline = wait_until, float("inf")
         future = self._gather.bind().create_future()
         claimed = ClaimFuture(future, self._give_back)
         call.wait_for(future, claimed)

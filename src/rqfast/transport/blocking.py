@@ -9,21 +9,24 @@ import logging
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent import futures
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from .._core import Bundle, Call, Claim, Lease, Settle, Slot, as_parts
+from .._core import Bundle, Call, Claim, Lease, Publish, Settle, Slot, as_parts
+from ..address.inbox import Address, Inbox
 from ..api import Item
-from ..errors import RqfastError
+from ..errors import InvalidMessage, RqfastError
 from ..model import Header, Seconds
 from ..pipeline.backlog import Soon, ThreadBacklog
 from ..pipeline.stream import Stream
 from ..sql.own import for_sqlite
+from . import checks
 from .calls import Calls, lease_list, lost_of, seqs_of
 from .operate_blocking import BlockingOperating
 from .options import Options
+from .posting import Poster, post
 
 log = logging.getLogger("rqfast")
 
@@ -37,6 +40,8 @@ def warn_lost(error: Exception) -> None:
 
 class BlockingTransport(BlockingOperating[T], Generic[T]):
     """What `Transport` promises, in terms of three methods of an engine's own."""
+
+    _key: Hashable
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -73,6 +78,9 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
 
     def _end(self) -> None:
         raise NotImplementedError
+
+    def _publish_on(self, connection: Any, call: Publish) -> int:
+        raise InvalidMessage("connection= is of a SQLite file; on a cluster use with_statements=", "connection")
 
     @property
     def _backlog(self) -> ThreadBacklog:
@@ -127,11 +135,31 @@ class BlockingTransport(BlockingOperating[T], Generic[T]):
         headers: Mapping[str, Header] | None = None,
         dedup_id: str | None = None,
         with_statements: Iterable[Sequence[Any]] = (),
+        connection: Any = None,
     ) -> int:
         """See `Transport.publish`."""
         call = self._calls.publish(group_id, event, priority, delay, rank, headers, dedup_id)
+        if connection is not None:
+            checks.no_statements_beside(with_statements)
+            return self._publish_on(connection, call)
         seq: int = self._one(call, self._calls.bundle([call], (), with_statements) if with_statements else None)
         return seq
+
+    def publish_to(
+        self,
+        address: Inbox | Address,
+        value: Any,
+        *,
+        priority: int | None = None,
+        retry_after: Seconds | None = None,
+        headers: Mapping[str, Header] | None = None,
+    ) -> None:
+        """See `Transport.publish_to`."""
+        operating = self._operating
+        poster = Poster(self._key, operating.statements, operating.now, self._options.encode, self._own_statement)
+        posting = post(address, value, priority, retry_after, headers, poster)
+        self._one(posting.bundle, posting.bundle)
+        posting.wake()
 
     def publish_soon(
         self,

@@ -139,6 +139,14 @@ def reason(value: Any) -> str:
     return value
 
 
+def no_statements_beside(statements: Any) -> None:
+    """`connection=` and `with_statements=` exclude each other."""
+    if statements:
+        raise InvalidMessage(
+            "with_statements= beside connection=: run them on the connection itself", "with_statements"
+        )
+
+
 def option_seconds(value: Any, option: str, *, positive: bool = True) -> float:
     """A duration given as an option."""
     try:
@@ -152,6 +160,14 @@ def option_count(value: Any, option: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{option}={value!r}: a whole number, 1 or more")
     return value
+
+
+def option_name(value: Any, option: str) -> str:
+    """A name given as an option: a text that can be stored."""
+    try:
+        return _core.check_id(value, option)
+    except (TypeError, InvalidMessage) as error:
+        raise ConfigError(str(error)) from None
 
 
 def option_callable(value: Any, option: str) -> None:

@@ -58,6 +58,16 @@ class Operating:
         self._now = now
         self._decode = decode
 
+    @property
+    def statements(self) -> Statements:
+        """The statements of the queue."""
+        return self._statements
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The queue's time, as estimated here (float)."""
+        return self._now
+
     # -- writes -------------------------------------------------------------------------------------------
 
     def pause(self, group_id: Any) -> Operate:

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from concurrent import futures
 from copy import copy
 from typing import Any, Generic, TypeVar, overload
@@ -340,6 +340,10 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
     @property
     def _operating(self) -> Operating:  # type: ignore[override]
         return self._inner._operating
+
+    @property
+    def _key(self) -> Hashable:  # type: ignore[override]
+        return self._inner._key
 
     def _ask(self, question: Question[Any]) -> list[Rows]:
         self._check()

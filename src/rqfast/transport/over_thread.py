@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, overload
 
-from .._core import Batch, Batcher
+from .._core import Batch, Batcher, Publish
 from ..engine.sqlite import SqliteEngine
+from ..engine.sqlite_caller import SqliteCaller
 from ..errors import Unavailable
+from ..pipeline import wake
 from ..pipeline.gather import Gather
-from ..pipeline.waiting import Waiting
+from ..pipeline.waiting import Waiting, Wish
 from ..pipeline.watch import Watch
 from .awaitable import AwaitableTransport, Opening, T
 from .operating import Operating, Question, Rows
-from .options import split
+from .options import Options, split
 from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
 
 D = TypeVar("D")
@@ -59,11 +61,16 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
     def __init__(self: AsyncSqliteTransport[Any], path: str | os.PathLike[str], **options: Any) -> None: ...
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         shared, own = split(options, SQLITE_OPTIONS, "AsyncSqliteTransport")
-        super().__init__(shared)
         name = sqlite_path(path)
         key = queue_key(name, shared.queue)
-        self._engine = make_engine(name, shared, own)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rqfast-sqlite")
+        engine = make_engine(name, shared, own)
+        self._build(shared, engine, ThreadPoolExecutor(1, thread_name_prefix="rqfast-sqlite"), key)
+        self._owns_engine = True
+
+    def _build(self, shared: Options, engine: SqliteEngine, thread: ThreadPoolExecutor, key: Hashable) -> None:
+        super().__init__(shared)
+        self._engine, self._thread, self._key = engine, thread, key
+        self._caller = SqliteCaller(engine)
         watch = Watch(shared.max_poll)
         gather = Gather(
             Batcher(1, shared.max_batch, 8 << 20),
@@ -88,19 +95,30 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         """The same, from a `sqlite://` URL; awaited or entered."""
         return Opening(lambda: cls(url, **options))
 
+    def _twin(self) -> AsyncSqliteTransport[T]:
+        """It shares the database connection, and the thread that uses it."""
+        twin: AsyncSqliteTransport[T] = AsyncSqliteTransport.__new__(AsyncSqliteTransport)
+        twin._build(self._options, self._engine, self._thread, self._key)
+        twin._owns_engine = False
+        return twin
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._engine.path} queue={self._engine.queue!r}>"
 
     async def _open(self) -> Sequence[ThreadCarrier]:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.open)
+        if self._owns_engine:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.open)
         return (ThreadCarrier(self._engine, self._thread),)
 
-    async def _look(self, priorities: list[int]) -> list[tuple[bool, float | None]]:
+    async def _look(self, wishes: list[Wish]) -> list[tuple[bool, float | None]]:
         await self._gather.opened()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            self._thread, lambda: [self._engine.look(priority) for priority in priorities]
+            self._thread, lambda: [self._engine.look(priority, only) for priority, only in wishes]
         )
+
+    async def _glance(self, names: list[str], statements: list[list[Any]]) -> list[Rows]:
+        return await self._ask(Question(names, statements, list))
 
     async def _ask(self, question: Question[Any]) -> list[Rows]:
         await self._gather.opened()
@@ -109,9 +127,18 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(thread, self._engine.ask, question.names, question.statements)
 
+    async def _publish_on(self, connection: Any, call: Publish) -> int:
+        # In the caller's own thread, which is this one: the connection is no other's.
+        await self._gather.opened()
+        seq = self._caller.publish(call, connection)
+        wake.stir(self._key)
+        return seq
+
     def _unavailable(self, text: str) -> Unavailable:
         return Unavailable(f"{self._engine.path}: {text}; nothing was applied, call again")
 
     async def _close_engine(self) -> None:
+        if not self._owns_engine:
+            return
         await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.close)
         self._thread.shutdown(wait=False)

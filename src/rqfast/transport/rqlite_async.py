@@ -17,7 +17,7 @@ from ..engine.time import QueueClock
 from ..errors import ConfigError, Unavailable
 from ..pipeline.gather import Gather
 from ..pipeline.lanes import Lane
-from ..pipeline.waiting import Waiting
+from ..pipeline.waiting import Waiting, Wish
 from ..pipeline.watch import Watch
 from ..sql import Statements
 from ..sql.own import for_http
@@ -117,6 +117,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
     ) -> None:
         shared, own = split({"clock": clock} | options, RQLITE_OPTIONS, type(self).__name__)
         super().__init__(shared)
+        self._address = (base_url, timeout, clock, options)
         cluster, auth = parse_nodes(base_url, own)
         self._timeout = checks.option_seconds(timeout, "timeout")
         self._patience = self._timeout
@@ -135,7 +136,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             )
             for _ in range(LANES)
         ]
-        key = ("rqlite", frozenset(cluster.seeds), shared.queue)
+        key = self._key = ("rqlite", frozenset(cluster.seeds), shared.queue)
         watch = Watch(shared.max_poll)
         gather = Gather(
             Batcher(LANES, shared.max_batch, MAX_SIZE),
@@ -192,6 +193,11 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
 
         return Opening(make)
 
+    def _twin(self) -> AsyncRqliteTransport[T]:
+        """It has connections of its own."""
+        base_url, timeout, clock, options = self._address
+        return AsyncRqliteTransport(base_url, timeout, clock, **options)
+
     def __repr__(self) -> str:
         nodes = ",".join(self._engine.cluster.seeds)
         return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"
@@ -223,20 +229,26 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         self._clock.saw(outcome.t)
         return outcome
 
-    async def _look(self, priorities: list[int]) -> list[tuple[bool, float | None]]:
+    async def _look(self, wishes: list[Wish]) -> list[tuple[bool, float | None]]:
         """One plain read for all waiting claims; on the leader, and a wrong leader only delays them."""
         await self._gather.opened()
-        queue, now = self._statements.queue, self._clock.now()
-        names = ["look_high" if priority else "look" for priority in priorities]
+        now = self._clock.now()
+        looks = [self._statements.look(priority, only) for priority, only in wishes]
+        names = [name for name, _, _ in looks]
         deadline = time.monotonic() + self._timeout
         rows = await self._engine.repeat(
             READ,
-            [[queue[name], now, priority] for name, priority in zip(names, priorities, strict=True)],
+            [[text, now, *parameters] for _, text, parameters in looks],
             deadline=lambda: deadline,
             names=names,
         )
         self._clock.saw(max(float(found[0][2]) for found in rows))
         return [(bool(found[0][0]), found[0][1]) for found in rows]
+
+    async def _glance(self, names: list[str], statements: list[list[Any]]) -> list[Rows]:
+        await self._gather.opened()
+        deadline = time.monotonic() + self._timeout
+        return await self._engine.repeat(READ, statements, deadline=lambda: deadline, names=names)
 
     async def _ask(self, question: Question[Any]) -> list[Rows]:
         await self._gather.opened()

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
+from ..engine.rqlite import CERTAIN_READ, EXECUTE, FIRST_PATIENCE, RqliteEngine
 from ..errors import SchemaError
 from ..sql import Statements, upgrade
+from .desk import Reads
 from .rqlite_async import RQLITE_OPTIONS, parse_nodes
 from .sqlite_sync import sqlite_path
 
@@ -44,13 +45,17 @@ class Schema:
 
 
 class Database:
-    """Plain reads and writes, whatever the engine."""
+    """Plain reads and writes, whatever the engine; that of rqlite may be asked itself."""
 
     def __init__(
-        self, read: Callable[[Statement], Awaitable[Rows]], write: Callable[[Sequence[Statement]], Awaitable[None]]
+        self,
+        read: Callable[[Statement], Awaitable[Rows]],
+        write: Callable[[Sequence[Statement]], Awaitable[None]],
+        rqlite: RqliteEngine | None = None,
     ) -> None:
         self.read = read
         self.write = write
+        self.rqlite = rqlite
 
 
 async def read_schema(url: str, is_rqlite: bool) -> Schema:
@@ -59,7 +64,7 @@ async def read_schema(url: str, is_rqlite: bool) -> Schema:
     Raises:
         SchemaError: there is no such file; Unavailable, ConfigError: as `connect`.
     """
-    return await _on_database(url, is_rqlite, _read_schema)
+    return await on_database(url, is_rqlite, _read_schema)
 
 
 async def finish(url: str, is_rqlite: bool) -> Schema:
@@ -76,7 +81,23 @@ async def finish(url: str, is_rqlite: bool) -> Schema:
             await database.write([[text] for text in Statements(None).finish.values()])
         return schema
 
-    return await _on_database(url, is_rqlite, work)
+    return await on_database(url, is_rqlite, work)
+
+
+async def on_tables(url: str, is_rqlite: bool, work: Callable[[Reads], Awaitable[T]]) -> T:
+    """Run `work`, which makes plain reads of tables that are the user's own.
+
+    Raises:
+        SchemaError: there is no such file; Unavailable, ConfigError: as `connect`.
+    """
+
+    async def run(database: Database) -> T:
+        async def read(names: list[str], statements: list[list[Any]]) -> list[Rows]:
+            return [await database.read(statement) for statement in statements]
+
+        return await work(read)
+
+    return await on_database(url, is_rqlite, run)
 
 
 async def _read_schema(database: Database) -> Schema:
@@ -91,19 +112,29 @@ async def _read_schema(database: Database) -> Schema:
     return Schema(queues, triggers, old_leases)
 
 
-async def _on_database(url: str, is_rqlite: bool, work: Callable[[Database], Awaitable[T]]) -> T:
-    return await (_on_rqlite if is_rqlite else _on_sqlite)(url, work)
+async def on_database(
+    url: str, is_rqlite: bool, work: Callable[[Database], Awaitable[T]], timeout: float = TIMEOUT
+) -> T:
+    """Run `work`, each of whose reads and writes may take `timeout` seconds.
+
+    Raises:
+        SchemaError: there is no such file; Unavailable, ConfigError: as `connect`.
+    """
+    return await (_on_rqlite if is_rqlite else _on_sqlite)(url, work, timeout)
 
 
-async def _on_rqlite(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
+async def _on_rqlite(url: str, work: Callable[[Database], Awaitable[T]], timeout: float) -> T:
     own = dict(RQLITE_OPTIONS)
     cluster, auth = parse_nodes(url, own)
     engine = RqliteEngine(cluster, auth=auth, ssl=own["ssl"], lane_table=Statements(None).names["lane"])
     engine.open()
-    until = asyncio.get_running_loop().time() + TIMEOUT
+    loop = asyncio.get_running_loop()
+    patience = FIRST_PATIENCE if timeout <= TIMEOUT else timeout
 
     async def send(path: str, statements: Sequence[Statement]) -> list[Rows]:
-        return await engine.repeat(path, statements, deadline=lambda: until, names=["schema"] * len(statements))
+        until = loop.time() + timeout
+        names = ["schema"] * len(statements)
+        return await engine.repeat(path, statements, deadline=lambda: until, names=names, patience=patience)
 
     async def read(statement: Statement) -> Rows:
         return (await send(CERTAIN_READ, [statement]))[0]
@@ -112,7 +143,7 @@ async def _on_rqlite(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
         await send(EXECUTE, statements)
 
     try:
-        return await work(Database(read, write))
+        return await work(Database(read, write, engine))
     finally:
         await engine.close()
 
@@ -125,9 +156,9 @@ def _existing(url: str) -> Path:
     return path
 
 
-async def _on_sqlite(url: str, work: Callable[[Database], Awaitable[T]]) -> T:
+async def _on_sqlite(url: str, work: Callable[[Database], Awaitable[T]], timeout: float) -> T:
     path = _existing(url)
-    with closing(sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path, timeout=timeout, isolation_level=None)) as connection:
 
         async def read(statement: Statement) -> Rows:
             return [list(row) for row in connection.execute(statement[0], tuple(statement[1:]))]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from .._core import Call, Claim, Settle, Slot
+from .._core import Call, Claim, Publish, Settle, Slot
 from ..engine.sqlite import SYNCHRONOUS, SqliteEngine
 from ..errors import ConfigError, RqfastError
 from ..pipeline.backlog import Soon, ThreadBacklog
@@ -159,7 +159,8 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
         engine = make_engine(name, shared, own)
         engine.open()
         self._operating = Operating(engine.statements, engine.clock.now, shared.decoder)
-        self._combiner = Combiner(engine, Watch(shared.max_poll), shared.max_batch, queue_key(name, shared.queue))
+        self._key = queue_key(name, shared.queue)
+        self._combiner = Combiner(engine, Watch(shared.max_poll), shared.max_batch, self._key)
         _open.add(self._combiner)
 
     @overload
@@ -199,6 +200,9 @@ class SqliteTransport(BlockingTransport[T], Generic[T]):
 
     def _ask(self, question: Question[Any]) -> list[Rows]:
         return self._combiner.ask(question.names, question.statements)
+
+    def _publish_on(self, connection: Any, call: Publish) -> int:
+        return self._combiner.publish_on(connection, call)
 
     def _end(self) -> None:
         self._combiner.close()
