@@ -8,6 +8,21 @@
 """
 
 from ._core import Lease
+from .address.inbox import Address, Inbox
+from .address.roles import (
+    Attempt,
+    Column,
+    Group,
+    Header,
+    Headers,
+    Id,
+    LockedUntil,
+    Payload,
+    Priority,
+    ProcessedAt,
+    RetryAt,
+    Token,
+)
 from .api import AsyncTransport, Transport
 from .connect import connect, connect_async
 from .errors import (
@@ -24,28 +39,61 @@ from .errors import (
     Unavailable,
 )
 from .model import DeadLetter, GroupInfo, Message, Stats, StoredMessage
+from .observe.hooks import Event, Hooks
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
 from .transport.sqlite_sync import SqliteTransport
+from .worker.backoff import Exponential
+from .worker.context import Context
+from .worker.counts import Counts
+from .worker.database import Database
+from .worker.outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter
+from .worker.subscription import Subscription
+from .worker.worker import Worker
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ack",
+    "Address",
     "AsyncRqliteTransport",
     "AsyncSqliteTransport",
     "AsyncTransport",
+    "Attempt",
     "Closed",
+    "Column",
     "ConfigError",
+    "Context",
+    "Counts",
+    "Database",
+    "Dead",
     "DeadLetter",
+    "Drop",
+    "Event",
+    "Exponential",
+    "Group",
     "GroupInfo",
+    "Header",
+    "Headers",
+    "Hooks",
+    "Id",
+    "Inbox",
     "InvalidMessage",
     "Lease",
     "LeaseLost",
+    "LockedUntil",
     "Message",
     "OutOfOrder",
+    "Outcome",
     "OutcomeUnknown",
+    "Payload",
+    "Priority",
+    "ProcessedAt",
     "PublishIncomplete",
+    "Retry",
+    "RetryAfter",
+    "RetryAt",
     "RqfastError",
     "RqliteTransport",
     "SchemaError",
@@ -53,8 +101,11 @@ __all__ = [
     "StatementError",
     "Stats",
     "StoredMessage",
+    "Subscription",
+    "Token",
     "Transport",
     "Unavailable",
+    "Worker",
     "connect",
     "connect_async",
 ]
