@@ -12,10 +12,12 @@ from ..errors import RqfastError
 from .demo import demo
 from .dev import dev
 from .groups import groups
+from .inbox import inbox
 from .options import Debug, Shown
 from .publish import publish
 from .schema import schema
 from .stats import stats
+from .verify import verify
 
 INTERRUPTED = 130
 
@@ -41,9 +43,10 @@ def make_app() -> typer.Typer:
         name="rqfast", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_options)
-    for command in (demo, dev, stats, groups, publish):
+    for command in (demo, dev, stats, groups, publish, verify):
         app.command()(command)
     app.add_typer(schema)
+    app.add_typer(inbox)
     return app
 
 

@@ -1,0 +1,1 @@
+"""Showing that a queue keeps its promises."""
