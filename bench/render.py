@@ -19,6 +19,7 @@ GROUPS = {
     "parked": "Behind groups that cannot be claimed",
     "idle": "Idle",
     "embedded": "Embedded SQLite",
+    "subscriptions": "Subscriptions",
     "core": "Client CPU",
 }
 INTRODUCTION = """# Benchmarks

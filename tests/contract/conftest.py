@@ -143,20 +143,20 @@ def _background_loop() -> Iterator[None]:
 def q(request: pytest.FixtureRequest) -> Iterator[QueueUnderTest]:
     """A queue that no other test uses, under a name of its own."""
     engine, colour = request.param
-    yield from _queue(request, engine, colour, queue_name())
+    yield from queue_of(request, engine, colour, queue_name())
 
 
 @pytest.fixture(params=BOTH)
 def default_q(request: pytest.FixtureRequest) -> Iterator[QueueUnderTest]:
     """The default queue (`queue=None`) in a database that has no other queue, before and after."""
     engine, colour = request.param
-    yield from _queue(request, engine, colour, None)
+    yield from queue_of(request, engine, colour, None)
 
 
 @pytest.fixture(params=COLOURS)
 def embedded_q(request: pytest.FixtureRequest) -> Iterator[QueueUnderTest]:
     """The same on the embedded engine only: for what is decided before an engine has any part in it."""
-    yield from _queue(request, "embedded", request.param, queue_name())
+    yield from queue_of(request, "embedded", request.param, queue_name())
 
 
 @pytest.fixture
@@ -165,7 +165,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def _queue(request: pytest.FixtureRequest, engine: str, colour: str, queue: str | None) -> Iterator[QueueUnderTest]:
+def queue_of(request: pytest.FixtureRequest, engine: str, colour: str, queue: str | None) -> Iterator[QueueUnderTest]:
+    """A queue on an engine in a colour; None is the default one, in a database of its own."""
     database = ENGINES[engine](request)
     if queue is None:
         database.drop(None)

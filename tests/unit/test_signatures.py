@@ -66,7 +66,10 @@ def test_the_async_transport_satisfies_its_protocol() -> None:
 
 def test_the_signatures_are_those_that_were_promised() -> None:
     promised = {
-        "publish": ("group_id, event, priority=0, *, delay=0, rank=0, headers=None, dedup_id=None, with_statements=()"),
+        "publish": (
+            "group_id, event, priority=0, *, delay=0, rank=0, headers=None, dedup_id=None, with_statements=(), "
+            "connection=None"
+        ),
         "ack": "lease, *, publish=(), with_statements=()",
         "publish_many": "iterable, *, atomic=False",
         "claim": "worker_id=None, visibility=30.0, min_priority=0, *, wait=0, ack=None",
