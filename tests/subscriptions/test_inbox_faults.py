@@ -72,7 +72,7 @@ def test_each_request_lost_in_turn(table: Table, proxied: ProxiedCluster, how: s
             await soon(settled, "an ack that publishes, and a retry")
             rows = await take(feed, 2)
             assert sorted((row.raw, row.attempts) for row in rows) == [("2", 1), ("3", 2)]
-            assert await soon(feed.extend_rows(rows, 60.0), "an extension") == []
+            assert await soon(feed.extend(rows, 60.0), "an extension") == []
             acks = [feed.settle(row, Ack()) for row in rows]
             assert await soon(feed.claim_next(2), "the claim beside the last acks") == []
             await soon(asyncio.gather(*acks), "the last acks")

@@ -250,8 +250,8 @@ async def test_a_late_settlement_is_lost(table: Table) -> None:
         assert (taken.id, taken.attempts) == (row.id, 2)
         with pytest.raises(LeaseLost, match=f"row 1 of table {table.name}"):
             await slow.settle(row, Ack())
-        assert await slow.extend_rows([row], 30.0) == [row]
-        assert await other.extend_rows([taken], 60.0) == []
+        assert await slow.extend([row], 30.0) == [row]
+        assert await other.extend([taken], 60.0) == []
         assert taken.remaining() > 50
         await other.settle(taken, Ack())
         with pytest.raises(LeaseLost):
@@ -363,7 +363,7 @@ async def test_text_ids_and_odd_values(table: Table) -> None:
         assert sorted((row.id, row.group_id, row.raw, row.row["extra"]) for row in rows) == sorted(values)
         # No token column: the end of the lease proves it.
         assert len({row.token for row in rows}) == 1
-        assert await feed.extend_rows(rows, 60.0) == []
+        assert await feed.extend(rows, 60.0) == []
         await asyncio.gather(*(feed.settle(row, Ack()) for row in rows[1:]))
         await feed.settle(rows[0], Retry(0.2))
         (again,) = await take(feed)
@@ -413,7 +413,7 @@ async def test_times_as_iso_text_and_the_declared_class(table: Table) -> None:
         assert (job.payload, job.note, job.made, job.done) == ("[1]", "none", "today", None)
         assert isinstance(job.held, datetime)
         assert abs(job.held.timestamp() - row.expires_at) < 1e-5
-        assert await feed.extend_rows([row], 90.0) == []
+        assert await feed.extend([row], 90.0) == []
         assert table.rows("held")[0][0].endswith("Z")
         await nothing(other)
         await feed.settle(row, Ack())

@@ -79,15 +79,15 @@ class InboxStatements:
         self.is_numeric_token = "token" not in self._names and inbox.roles["locked_until"] not in inbox.iso_text
         self.pick_rows = self._pick_rows()
         self.pick = (
-            f"{self._parts['pick']}(SELECT json_group_array(h) FROM ({self.pick_rows})) {self._parts['this_lane']}"
+            f"{self._parts['pick']}(SELECT json_group_array(h) FROM ({self.pick_rows})) {self._parts['of_lane']}"
         )
         self.take = self._take()
         rows = self._rows()
         self.outcome = f"{self._parts['outcome']},{rows}"
-        self.again = f"{self._parts['outcome_again']},{rows} {self._parts['lane_row']}"
+        self.again = f"{self._parts['outcome_again']},{rows} {self._parts['this_lane']}"
         lost = f"({self._parts['lost_list']})"
         self.outcome_settled = f"{self._parts['outcome']},{lost}"
-        self.again_settled = f"{self._parts['outcome_again']},{lost} {self._parts['lane_row']}"
+        self.again_settled = f"{self._parts['outcome_again']},{lost} {self._parts['this_lane']}"
         self.verdict = self._verdict()
         self.guard = self._parts["guard"]
 
@@ -241,7 +241,7 @@ class InboxStatements:
             )
         return (
             f"{self._parts['lose']}(SELECT json_group_array(j.key) FROM json_each(?2) j WHERE NOT EXISTS({row})) "
-            f"{self._parts['this_lane']}"
+            f"{self._parts['of_lane']}"
         )
 
     def _those(self, what: int) -> str:
@@ -348,7 +348,7 @@ def insert(inbox: Inbox, statements: Statements, columns: Sequence[str], payload
         values.append(statements.table["now"])
     return (
         f"INSERT INTO {quote(inbox.table)}({','.join(map(quote, names))}) SELECT {','.join(values)} "
-        f"{statements.table['any_of_lane']}"
+        f"{statements.table['this_lane']}"
     )
 
 

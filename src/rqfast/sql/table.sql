@@ -7,11 +7,8 @@
 UPDATE {state} SET busy=0 RETURNING {of_lane},t,(paused=0 AND {any_ready})-1
 
 -- name: outcome_again
--- The same, read after a lost reply; what follows is one more column and FROM {lane} WHERE lane=?1.
+-- The same, read after a lost reply; what follows is one more column and this_lane.
 SELECT json_array(n,base,json(lost_a),json(lost_n)),{t},{work_hint}
-
--- name: lane_row
-FROM {lane} WHERE lane=?1
 
 -- name: picked
 -- The rows that a claim has picked, a JSON list of their ids.
@@ -34,9 +31,6 @@ UPDATE {lane} SET lost_n=
 -- Rolls all back when a row was lost.
 UPDATE {lane} SET n=NULL WHERE lane=?1 AND lost_n<>'[]'
 
--- name: this_lane
-WHERE lane=?1
-
 -- name: now
 -- The queue's time.
 (SELECT t FROM {state})
@@ -45,5 +39,8 @@ WHERE lane=?1
 -- Rises with every claim of the database.
 (SELECT turn FROM {state})
 
--- name: any_of_lane
+-- name: of_lane
+WHERE lane=?1
+
+-- name: this_lane
 FROM {lane} WHERE lane=?1

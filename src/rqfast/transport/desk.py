@@ -98,14 +98,18 @@ class Desk:
 
     def run(self, statements: Iterable[Sequence[Any]]) -> Future[None]:
         """Run statements of the user's own in one transaction, once; each is [sql, *parameters]."""
-        parts = self.statements.table
-        verdict = Verdict(f"{parts['outcome']},''", f"{parts['outcome_again']},'' {parts['lane_row']}", [], _nothing)
-        return self.on_table([], verdict, with_statements=statements)
+        return self.on_table([], done_only(self.statements), with_statements=statements)
 
     def query(self, sql: str, *parameters: Any) -> Future[list[list[Any]]]:
         """The rows of one read of the user's own."""
         statement = self._transport._own_statement(check_statements([[sql, *parameters]], "query")[0])
         return self._transport._read(Question(["query"], [statement], lambda rows: rows[0]))
+
+
+def done_only(statements: Statements) -> Verdict:
+    """Of a call on a table that tells no more than that it took effect."""
+    parts = statements.table
+    return Verdict(f"{parts['outcome']},''", f"{parts['outcome_again']},'' {parts['this_lane']}", [], _nothing)
 
 
 def _nothing(text: Any) -> None:

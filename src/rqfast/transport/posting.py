@@ -9,14 +9,14 @@ from typing import Any
 
 import orjson
 
-from .._core import Bundle, Verdict, make_publish
+from .._core import Bundle, make_publish
 from ..address.inbox import Address, Inbox, as_address
 from ..errors import ConfigError, InvalidMessage
 from ..pipeline import wake
 from ..sql import Statements
 from ..sql.inbox import insert
 from . import checks
-from .desk import table_key
+from .desk import done_only, table_key
 
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -76,15 +76,9 @@ def post(target: Any, value: Any, priority: Any, retry_after: Any, headers: Any,
     text = insert(inbox, poster.statements, list(row), inbox.roles["payload"], column)
     # Only to let the engine see to the blob; the lane is added later.
     text, *parameters = poster.own([text, _json(row), _payload(value, poster.encode)])
-    outcome, again = poster.statements.table["outcome"] + ",''", poster.statements.table["outcome_again"]
-    verdict = Verdict(outcome, f"{again},'' {poster.statements.table['lane_row']}", [], _nothing)
-    bundle = Bundle([], [], [], [("inbox_publish", text, parameters)], verdict)
+    bundle = Bundle([], [], [], [("inbox_publish", text, parameters)], done_only(poster.statements))
     is_timed = retry_after is not None or (column is None and _due_now(inbox) is not None)
     return Posting(bundle, table_key(poster.key, inbox.table), is_timed)
-
-
-def _nothing(text: str) -> None:
-    return None
 
 
 def _group_of(address: Address) -> str | None:

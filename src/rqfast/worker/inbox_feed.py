@@ -216,7 +216,7 @@ class InboxFeed:
         """Put it back at its place, with no attempt spent."""
         return self._settle(Settlement(held, GIVE_BACK))
 
-    def extend_rows(self, held: Sequence[Row], visibility: float) -> Future[list[Row]]:
+    def extend(self, held: Sequence[Row], visibility: float) -> Future[list[Row]]:
         """Let all their leases end `visibility` seconds from now; returns those that were lost."""
         loop = asyncio.get_running_loop()
         settlements = [Settlement(row, EXTEND, visibility, future=loop.create_future()) for row in held]
@@ -239,8 +239,6 @@ class InboxFeed:
         else:
             self._settling.append(one)
             self._schedule()
-
-    extend = extend_rows
 
     async def quiet(self) -> None:
         """Wait until nothing is on its way, so that what came for nobody has been given back."""

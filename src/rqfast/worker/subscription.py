@@ -18,8 +18,6 @@ from .outcomes import Outcome
 from .queue_feed import check_dead_letter
 from .signature import Signature, signature_of
 
-MAX_BATCH = 10_000
-
 
 class Subscription:
     """A source of messages and the handler they go to; the same object as `@worker.subscriber` makes.
