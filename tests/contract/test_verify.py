@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from rqfast.connect import locate
-from rqfast.proof.report import AGREE, DISAGREE, Report
-from rqfast.proof.verify import verify
 from rqfast.sql.names import INDEXES, TRIGGERS, VIEWS
+from rqfast.verify.found import AGREE, DISAGREE, Report
+from rqfast.verify.run import verify
 from tests.contract.conftest import BOTH, queue_of
 from tests.contract.views import Clock, Queue, View, queue_name
 from tests.fault.load import Load

@@ -11,8 +11,8 @@ from contextlib import closing
 import pytest
 
 import rqfast
-from rqfast.proof.report import AGREE, DISAGREE, UNKNOWN, Report
-from rqfast.proof.verify import verify
+from rqfast.verify.found import AGREE, DISAGREE, UNKNOWN, Report
+from rqfast.verify.run import verify
 from tests.cluster import Cluster, Node, wait_until
 
 pytestmark = pytest.mark.cluster

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rqfast
-from rqfast.proof.compare import Row, Sums, advance, first_difference
-from rqfast.proof.nodes import at_one_index
-from rqfast.proof.report import NodeState, TableState
+from rqfast.verify.compare import Row, Sums, advance, first_difference
+from rqfast.verify.found import NodeState, TableState
+from rqfast.verify.nodes import at_one_index
 from tests.unit.test_cli import rqfast_command
 
 COLUMNS = ["seq", "seq", "event", "due"]

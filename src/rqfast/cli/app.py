@@ -16,6 +16,7 @@ from .inbox import inbox
 from .options import Debug, Shown
 from .publish import publish
 from .schema import schema
+from .soak import soak
 from .stats import stats
 from .verify import verify
 
@@ -43,7 +44,7 @@ def make_app() -> typer.Typer:
         name="rqfast", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     app.callback()(_options)
-    for command in (demo, dev, stats, groups, publish, verify):
+    for command in (demo, dev, stats, groups, publish, soak, verify):
         app.command()(command)
     app.add_typer(schema)
     app.add_typer(inbox)

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from ..connect import locate
 from ..errors import RqfastError
-from ..proof.report import AGREE, DISAGREE, UNKNOWN, Report, TableState
-from ..proof.verify import verify as look
+from ..verify.found import AGREE, DISAGREE, UNKNOWN, Report, TableState
+from ..verify.run import verify as look
 from .console import make_console, say, show_rows
 from .options import Debug, Shown
 from .queue import Json

@@ -63,7 +63,7 @@ class Crew:
 
     def __enter__(self) -> Self:
         try:
-            with _without_interrupts():
+            with without_interrupts():
                 for worker in self._workers.values():
                     worker.start()
         except BaseException:
@@ -171,7 +171,7 @@ def _close(worker: SpawnProcess) -> None:
 
 
 @contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
+def without_interrupts() -> Iterator[None]:
     """Processes started here never get Ctrl-C: the terminal sends it to them too, but their parent ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import orjson
 
 from ..engine.rqlite import CERTAIN_READ, EXECUTE, FIRST_PATIENCE, RqliteEngine
-from ..errors import SchemaError
+from ..errors import ConfigError, SchemaError
 from ..sql import Statements, upgrade
+from ..sql.names import TABLES, VIEWS, check_queue, quote, table_names
 from .desk import Reads
 from .rqlite_async import RQLITE_OPTIONS, parse_nodes
 from .sqlite_sync import sqlite_path
@@ -82,6 +83,26 @@ async def finish(url: str, is_rqlite: bool) -> Schema:
         return schema
 
     return await on_database(url, is_rqlite, work)
+
+
+async def drop_queue(url: str, is_rqlite: bool, queue: str) -> None:
+    """Drop the tables of a named queue, with all that is in them; nothing where it is not there.
+
+    Raises:
+        SchemaError: there is no such file; Unavailable, ConfigError: as `connect`.
+    """
+    if check_queue(queue) is None:
+        raise ConfigError("the default queue is dropped by nobody")
+    names = table_names(queue)
+
+    async def work(database: Database) -> None:
+        if not (await database.read([Statements(None).opening["registry_there"]]))[0][0]:
+            return
+        drops = [f"DROP VIEW IF EXISTS {quote(names[name])}" for name in VIEWS]
+        drops += [f"DROP TABLE IF EXISTS {quote(names[name])}" for name in TABLES]
+        await database.write([["DELETE FROM rqfast_schema WHERE queue=?", queue], *([text] for text in drops)])
+
+    await on_database(url, is_rqlite, work)
 
 
 async def on_tables(url: str, is_rqlite: bool, work: Callable[[Reads], Awaitable[T]]) -> T:

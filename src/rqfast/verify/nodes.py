@@ -11,7 +11,7 @@ import orjson
 
 from ..engine.rqlite import RqliteEngine
 from ..errors import ConfigError, Unavailable
-from .report import NodeState
+from .found import NodeState
 
 # Without a forward and without a look at who leads: what this node itself holds.
 OWN_READ = "/db/query?level=none"

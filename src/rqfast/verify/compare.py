@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from .report import TableState
+from .found import TableState
 
 Row = list[Any]
 Pages = Mapping[str, list[Row]]

@@ -10,7 +10,7 @@ from ..sql import Statements
 from ..sql.names import TABLES, quote
 from ..sql.remake import derived
 from ..sql.upgrade import missing_columns
-from .report import Finding
+from .found import Finding
 
 BACKUP = "restore the database from a backup"
 

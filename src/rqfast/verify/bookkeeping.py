@@ -19,7 +19,7 @@ from ..sql.names import INDEXES, TABLES, TRIGGERS, VIEWS
 from ..sql.remake import remake
 from ..transport.schema import Database, Rows
 from .checks import CHECKS, Check, finding, lacks, of_objects
-from .report import Finding, Report
+from .found import Finding, Report
 
 # Rows of one check that are told apart, looks before something counts, and seconds between two.
 MOST = 100

@@ -14,8 +14,8 @@ from ..sql.names import INDEXES, TABLES, VIEWS, check_queue
 from ..transport.schema import Database, on_database
 from .bookkeeping import REFUSED, Bookkeeping
 from .compare import Sums, advance
+from .found import Finding, Report, TableState
 from .nodes import BadRead, NodeLost, Nodes, describe, marks, settle
-from .report import Finding, Report, TableState
 
 # How long a read of a whole table may take, in seconds.
 PATIENCE = 60.0

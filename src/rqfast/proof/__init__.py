@@ -1,1 +1,0 @@
-"""Showing that a queue keeps its promises."""

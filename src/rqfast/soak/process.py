@@ -1,0 +1,100 @@
+"""What the processes of a soak share: what they are told, how they begin and end."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..api import Transport
+from ..connect import RQLITE_SCHEMES, connect
+from ..demo.journal import Journal
+from ..errors import OutcomeUnknown, RqfastError, Unavailable
+from .breaks import as_broken
+from .journal import Folder
+from .recorder import Recorder
+
+log = logging.getLogger("rqfast.soak")
+
+RETRY_SECONDS = 0.2
+
+
+class SoakError(RqfastError):
+    """The soak cannot be run, or was not finished: the queue's name, a process that is gone, no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a process is told when it starts.
+
+    Attributes:
+        who: its name.
+        url: of the database.
+        queue: the queue's name.
+        folder: for what it writes, and for the parent's signs.
+        seed: of all that it does by chance.
+        groups: of a publisher: its own.
+        visibility: how long most leases last (seconds).
+        timeout: of a call (seconds).
+    """
+
+    who: str
+    url: str
+    queue: str
+    folder: Path
+    seed: int
+    groups: tuple[str, ...] = ()
+    visibility: float = 5.0
+    timeout: float = 10.0
+
+
+def in_process(job: Job, work: Callable[[Recorder, Folder], None]) -> None:
+    """Open the queue and work; the process's whole life.
+
+    Raises:
+        SystemExit: something went wrong; what, stands in the journal.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder = Folder(job.folder)
+    with Journal(folder.journal(job.who)) as journal:
+        try:
+            transport = open_queue(job, folder)
+            if transport is None:
+                return
+            with transport:
+                journal.write([{"what": "ready"}])
+                work(Recorder(job.who, as_broken(transport), journal), folder)
+        except Exception as error:
+            log.debug("%s cannot go on", job.who, exc_info=True)
+            journal.write([{"what": "failed", "error": f"{type(error).__name__}: {error}"}])
+            sys.exit(1)
+
+
+def open_queue(job: Job, folder: Folder) -> Transport[Any] | None:
+    """Open the queue, however long the cluster is away; None: the soak is over before."""
+    while not folder.is_set("stop"):
+        check_parent()
+        try:
+            return connect(job.url, queue=job.queue, create=False, **options_of(job.url, job.timeout))
+        except (Unavailable, OutcomeUnknown):
+            time.sleep(RETRY_SECONDS)
+    return None
+
+
+def options_of(url: str, timeout: float) -> dict[str, Any]:
+    """The options of the transport for this engine."""
+    is_rqlite = url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url
+    return {"timeout": timeout, "connect_retries": 2, "retry_delay": 0.5} if is_rqlite else {"busy_timeout": timeout}
+
+
+def check_parent() -> None:
+    """Raise SoakError when the process that started this one is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        raise SoakError("the process that started this one is gone")
