@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..errors import RqfastError
-from .bench import bench
 from .console import one_line
-from .dead import dead
-from .delete import delete
-from .demo import demo
-from .dev import dev
 from .exits import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, WELL, Misused, epilog, status_of
-from .groups import groups
-from .help import Sections
-from .inbox import inbox
+from .help import NAMES, Sections
 from .options import Debug, Shown
-from .pause import pause
-from .peek import peek
-from .publish import publish
-from .purge import purge
-from .queues import queues
-from .release import release
-from .resume import resume
-from .schema import schema
-from .soak import soak
-from .stats import stats
-from .top import top
-from .verify import verify
-from .work import work
-
-COMMANDS: tuple[Callable[..., None], ...] = (
-    demo, dev, bench, publish, work, stats, groups, peek, top, queues, pause, resume, release, delete, purge, soak,
-    verify,
-)  # fmt: skip
 
 # What click raises for a command line that it does not understand; its place depends on the version of typer.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -64,8 +40,8 @@ def _options(
     """
 
 
-def make_app() -> typer.Typer:
-    """All commands (typer.Typer)."""
+def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
+    """These commands (typer.Typer); each is what its module has under its name."""
     app = typer.Typer(
         name="rqfast",
         cls=Sections,
@@ -75,10 +51,12 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_options)
-    for command in COMMANDS:
-        app.command(epilog=epilog(command.__name__))(command)
-    for group in (dead, schema, inbox):
-        app.add_typer(group)
+    for name in names:
+        command = getattr(importlib.import_module(f".{name}", __package__), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(epilog=epilog(name))(command)
     return app
 
 
@@ -98,7 +76,9 @@ def run() -> int:
 
 def _run() -> int:
     try:
-        told = make_app()(prog_name="rqfast", standalone_mode=False)
+        # The others are not even imported: half of the time that a short command takes.
+        named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+        told = make_app([named] if named in NAMES else NAMES)(prog_name="rqfast", standalone_mode=False)
         return told if isinstance(told, int) else WELL
     except SystemExit as done:
         if isinstance(done.__context__, BrokenPipeError):

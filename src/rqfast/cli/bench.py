@@ -17,7 +17,7 @@ from .progress import Bar
 from .queue import place
 
 HEADS = (
-    Column("", gives_way=True),
+    Column("", fold=True),
     Column("a second", right=True),
     Column("median", right=True),
     Column("99 %", right=True),

@@ -18,6 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 PLAIN_WIDTH = 100
+# Between columns, and what a column that gives way keeps.
+GAP, NARROWEST = 2, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +29,18 @@ class Column:
     Attributes:
         head: what stands above it.
         right: for figures.
-        gives_way: the ones that are folded, or cut, where the terminal is too narrow.
-        cut: cut, not folded.
+        fold, cut: what is done to it where the terminal is too narrow; the others stay whole.
     """
 
     head: str
     right: bool = False
-    gives_way: bool = False
+    fold: bool = False
     cut: bool = False
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it may be narrower than what is in it."""
+        return self.fold or self.cut
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -110,7 +116,7 @@ def show_rows(console: Console, heads: Sequence[str | Column], rows: Sequence[Se
     columns = [head if isinstance(head, Column) else Column(head) for head in heads]
     clean = [[one_line(cell) for cell in row] for row in rows]
     if console.is_terminal:
-        console.print(make_table(columns, clean))
+        console.print(make_table(columns, clean, console.width))
         return
     titles = [column.head for column in columns]
     widths = [max(map(cell_len, cells)) for cells in zip(titles, *clean, strict=True)]
@@ -124,20 +130,33 @@ def _padded(cell: str, width: int, column: Column) -> str:
     return blank + cell if column.right else cell + blank
 
 
-def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table for a terminal (Table); texts are clean already."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    none_gives_way = not any(column.gives_way for column in columns)
-    for column in columns:
+def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
+    """A table for a terminal so wide (Table); texts are clean already."""
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for column, most in zip(columns, _widths(columns, rows, width), strict=True):
         table.add_column(
             Text(column.head, style="bold"),
             overflow="ellipsis" if column.cut else "fold",
             justify="right" if column.right else "left",
-            no_wrap=column.cut or not (column.gives_way or none_gives_way),
+            no_wrap=not column.fold,
+            width=most,
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
     return table
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
+    """How wide each column is: what is in it, but those that give way share what the others leave."""
+    needs = [cell_len(column.head) for column in columns]
+    for row in rows:
+        needs = [max(need, cell_len(str(cell))) for need, cell in zip(needs, row, strict=True)]
+    yielding = sorted((n for n, column in enumerate(columns) if column.gives_way), key=lambda n: needs[n])
+    left = width - GAP * (len(columns) - 1) - sum(need for n, need in enumerate(needs) if n not in yielding)
+    for place, n in enumerate(yielding):
+        needs[n] = min(needs[n], max(NARROWEST, left // (len(yielding) - place)))
+        left -= needs[n]
+    return needs
 
 
 def without_password(url: str) -> str:

@@ -20,11 +20,11 @@ from .wording import count, instant, short
 
 HEADS = (
     Column("seq", right=True),
-    Column("group", gives_way=True),
+    Column("group", fold=True),
     Column("died (UTC)"),
     Column("attempts", right=True),
-    Column("reason", gives_way=True),
-    Column("error", gives_way=True),
+    Column("reason", fold=True),
+    Column("error", fold=True),
 )
 LONGEST = 60
 PAGE = 1000
@@ -69,7 +69,7 @@ def list_dead(
 
 @dead.command("show", epilog=epilog("dead show"))
 def show_dead(
-    seq: Annotated[int, typer.Argument(help="Which.")],
+    seq: Annotated[int, typer.Argument(help="Which.", metavar="SEQ")],
     url: Url = None,
     queue: Queue = None,
     payload: Payload = False,

@@ -13,7 +13,7 @@ from .queue import named, open_queue
 
 
 def delete(
-    seq: Annotated[int, typer.Argument(help="Its number, as `rqfast peek` shows it.")],
+    seq: Annotated[int, typer.Argument(help="Its number, as `rqfast peek` shows it.", metavar="SEQ")],
     url: Url = None,
     queue: Queue = None,
     json: Json = False,

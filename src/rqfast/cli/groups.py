@@ -15,14 +15,14 @@ from .queue import open_queue
 from .wording import age, instant
 
 HEADS = (
-    Column("group", gives_way=True),
+    Column("group", fold=True),
     Column("state"),
     Column("depth", right=True),
     Column("age", right=True),
     Column("attempts", right=True),
     Column("head", right=True),
     Column("priority", right=True),
-    Column("held back", gives_way=True),
+    Column("held back", fold=True),
 )
 
 

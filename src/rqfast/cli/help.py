@@ -38,6 +38,7 @@ SECTIONS = {
         "inbox": "tables of your own: check",
     },
 }
+NAMES = tuple(name for commands in SECTIONS.values() for name in commands)
 
 
 class Sections(TyperGroup):
@@ -45,7 +46,7 @@ class Sections(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """See click."""
-        wide = max(map(len, self.commands))
+        wide = max(map(len, NAMES))
         for section, commands in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(name.ljust(wide), text) for name, text in commands.items()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import time
@@ -14,6 +15,10 @@ UP, DOWN, ESCAPE, ENTER = "up", "down", "escape", "enter"
 _NAMES = {
     b"\x1b[A": UP, b"\x1bOA": UP, b"\x1b[B": DOWN, b"\x1bOB": DOWN, b"\x1b": ESCAPE, b"\r": ENTER, b"\n": ENTER,
 }  # fmt: skip
+# An arrow and the like, the key for escape alone, or a letter of UTF-8.
+_KEY = re.compile(rb"\x1b\[[0-9;]*[@-~]|\x1bO[A-Z]|[\x00-\x7f]|[\xc0-\xff][\x80-\xbf]+|[\x80-\xff]")
+# What follows an escape within so many seconds belongs to it.
+ESCAPED = 0.03
 # What Windows sends after a first '\xe0' or '\0'.
 _WINDOWS = {"H": UP, "P": DOWN}
 
@@ -24,6 +29,7 @@ class Keys:
     def __init__(self) -> None:
         self._file = sys.stdin.fileno()
         self._before: list[Any] | None = None
+        self._read = b""
 
     def __enter__(self) -> Self:
         if sys.platform != "win32":
@@ -50,14 +56,23 @@ class Keys:
         """
         if sys.platform == "win32":
             return _windows_key(seconds)
-        if not select.select([self._file], [], [], seconds)[0]:
+        if not self._read:
+            self._fill(seconds)
+        if self._read == b"\x1b":
+            self._fill(ESCAPED)
+        found = _KEY.match(self._read)
+        if found is None:
             return None
-        data = os.read(self._file, 1)
-        if not data:
-            raise EOFError
-        if data == b"\x1b" and select.select([self._file], [], [], 0.02)[0]:
-            data += os.read(self._file, 8)
-        return _NAMES.get(data) or (data.decode("utf-8", "replace") if data[:1] != b"\x1b" else None)
+        self._read = self._read[found.end() :]
+        key = found[0]
+        return _NAMES.get(key) or (None if key.startswith(b"\x1b") else key.decode("utf-8", "replace"))
+
+    def _fill(self, seconds: float) -> None:
+        if select.select([self._file], [], [], seconds)[0]:
+            data = os.read(self._file, 1024)
+            if not data:
+                raise EOFError
+            self._read += data
 
 
 def _windows_key(seconds: float) -> str | None:

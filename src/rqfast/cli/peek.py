@@ -20,7 +20,7 @@ HEADS = (
     Column("due (UTC)"),
     Column("bytes", right=True),
 )
-WITH_PAYLOAD = (*HEADS, Column("payload", gives_way=True))
+WITH_PAYLOAD = (*HEADS, Column("payload", fold=True))
 
 
 def peek(

@@ -13,9 +13,8 @@ from rich.text import Text
 from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
 from .console import Column, make_table, one_line
-from .groups import why
 from .top_feed import Seen
-from .wording import age, short
+from .wording import age, instant, short
 
 BARS = " ▁▂▃▄▅▆▇█"
 STYLES = {"in_work": "green", "parked": "yellow", "delayed": "yellow", "paused": "magenta"}
@@ -57,7 +56,7 @@ def draw(seen: Seen, view: View, width: int, height: int) -> Group:
         parts.append(_nodes(seen.overview.nodes, width))
     used = 11 + (2 if seen.trouble else 0) + (len(seen.overview.nodes) + 1 if seen.overview is not None else 0)
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
-    parts.append(_groups(seen.groups, view, max(1, height - used)))
+    parts.append(_groups(seen.groups, view, max(1, height - used), width))
     parts.append(_last_line(view, width))
     return Group(*parts)
 
@@ -114,7 +113,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
-    columns = (Column("node"), Column(""), Column("index", right=True), Column("address", cut=True, gives_way=True))
+    columns = (Column("node"), Column(""), Column("index", right=True), Column("address", cut=True))
     rows: list[list[Text]] = []
     for node in nodes:
         role, style = ("leader", "bold green") if node.leads else ("follower", "")
@@ -123,15 +122,15 @@ def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
         applied = "" if node.applied < 0 else str(node.applied)
         told = node.error or node.address or ""
         rows.append([Text(one_line(node.node)), Text(role, style=style), Text(applied), Text(one_line(told))])
-    return make_table(columns, rows)
+    return make_table(columns, rows, width)
 
 
-def _groups(groups: Sequence[GroupInfo], view: View, most: int) -> Table | Text:
+def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> Table | Text:
     if not groups:
         return Text("none", style="dim")
     columns = (
-        Column("  group", gives_way=True, cut=True), Column("state"), Column("depth", right=True),
-        Column("age", right=True), Column("attempts", right=True), Column("held back", gives_way=True, cut=True),
+        Column("  group", cut=True), Column("state"), Column("depth", right=True),
+        Column("age", right=True), Column("attempts", right=True), Column("held back", cut=True),
     )  # fmt: skip
     at = next((n for n, group in enumerate(groups) if group.group_id == view.chosen), 0)
     start = max(0, min(at - most // 2, len(groups) - most))
@@ -141,15 +140,25 @@ def _groups(groups: Sequence[GroupInfo], view: View, most: int) -> Table | Text:
         old = "" if group.oldest_age is None else age(group.oldest_age)
         cells = (
             f"{'>' if chosen else ' '} {one_line(group.group_id)}", group.state, f"{group.depth:,}", old,
-            str(group.head_attempts), one_line(why(group)),
+            str(group.head_attempts), one_line(_held(group)),
         )  # fmt: skip
         style = "reverse" if chosen else STYLES.get(group.state, "")
         rows.append([Text(cell, style=style if chosen or n == 1 else "") for n, cell in enumerate(cells)])
-    return make_table(columns, rows)
+    return make_table(columns, rows, width)
+
+
+def _held(group: GroupInfo) -> str:
+    """What holds it back, short."""
+    if group.state == "paused":
+        return "until resumed"
+    until = instant(group.until)[-len("18:00:00") :]
+    return f"{group.worker_id or ''} until {until}".strip() if until else ""
 
 
 def _last_line(view: View, width: int) -> Text:
     keys = Text(short(KEYS if view.chosen is None else GROUP_KEYS, width), style="dim")
+    if not view.line and view.chosen is not None:
+        return Text.assemble(short(f"group {one_line(view.chosen)}", width), "\n", keys)
     if not view.line:
         return keys
     line = short(one_line(view.line), width)
