@@ -104,7 +104,9 @@ class Lines:
         while True:
             data = self._file.read1(PIECE)
             lines = (rest + data).split(b"\n")
-            rest = lines.pop() if data else b""
+            rest = lines.pop()
+            if rest and not data:  # the last line has no end
+                lines = [rest]
             for start in range(0, len(lines), most):
                 part = lines[start : start + most]
                 numbered = [(number + n, line) for n, line in enumerate(part, 1) if line.strip()]

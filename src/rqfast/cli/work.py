@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 from dataclasses import asdict
@@ -21,6 +22,8 @@ from .loading import load_object
 from .options import Debug, Json
 from .processes import Processes
 from .reloading import Files
+
+log = logging.getLogger("rqfast.work")
 
 FORMAT = "%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s"
 MOST = 256
@@ -73,7 +76,9 @@ def work(
     counts = worker.run()
     if json:
         json_line(asdict(counts))
-    elif not supervised:
+    elif supervised:
+        log.info("%s", told(worker.name, counts))
+    else:
         say(make_console(), told(worker.name, counts))
 
 
@@ -105,8 +110,10 @@ def _log_to_stderr(level: Level) -> None:
 def _stop_with_parent(worker: Worker) -> None:
     """Stop when the process that started this one is gone: then stdin ends."""
 
+    file = sys.stdin.fileno()
+
     def wait() -> None:
-        while sys.stdin.buffer.read(1):
+        while os.read(file, 1):  # not by sys.stdin: its lock would be held when the interpreter ends
             pass
         worker.stop()
 
