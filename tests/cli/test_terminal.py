@@ -77,7 +77,7 @@ def test_top_goes_on_while_no_node_answers(folder: Path) -> None:
         terminal = Terminal(folder, "top", "--url", url, "--every", "0.2")
         terminal.wait_for("/s")
     with terminal:
-        terminal.wait_for("no answer: ")
+        terminal.wait_for("no answer")
         seen = len(terminal.shown)
         with DevServer(folder / "dev.db", port):
             terminal.wait_for("/s", since=seen)

@@ -30,12 +30,14 @@ class Column:
         head: what stands above it.
         right: for figures.
         fold, cut: what is done to it where the terminal is too narrow; the others stay whole.
+        spare: left out before that.
     """
 
     head: str
     right: bool = False
     fold: bool = False
     cut: bool = False
+    spare: bool = False
 
     @property
     def gives_way(self) -> bool:
@@ -61,8 +63,8 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print text as it is, without marks of any kind in it."""
-    console.print(Text(printable(text), style=style), soft_wrap=True)
+    """Print text as it is, without marks of any kind in it; on a terminal lines end between words."""
+    console.print(Text(printable(text), style=style), soft_wrap=not console.is_terminal)
 
 
 def tell(text: str) -> None:
@@ -132,6 +134,9 @@ def _padded(cell: str, width: int, column: Column) -> str:
 
 def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
     """A table for a terminal so wide (Table); texts are clean already."""
+    if sum(_needs(columns, rows)) + GAP * (len(columns) - 1) > width and any(column.spare for column in columns):
+        kept = [n for n, column in enumerate(columns) if not column.spare]
+        columns, rows = [columns[n] for n in kept], [[row[n] for n in kept] for row in rows]
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for column, most in zip(columns, _widths(columns, rows, width), strict=True):
         table.add_column(
@@ -146,11 +151,16 @@ def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], 
     return table
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
-    """How wide each column is: what is in it, but those that give way share what the others leave."""
+def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> list[int]:
     needs = [cell_len(column.head) for column in columns]
     for row in rows:
         needs = [max(need, cell_len(str(cell))) for need, cell in zip(needs, row, strict=True)]
+    return needs
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
+    """How wide each column is: what is in it, but those that give way share what the others leave."""
+    needs = _needs(columns, rows)
     yielding = sorted((n for n, column in enumerate(columns) if column.gives_way), key=lambda n: needs[n])
     left = width - GAP * (len(columns) - 1) - sum(need for n, need in enumerate(needs) if n not in yielding)
     for place, n in enumerate(yielding):

@@ -16,7 +16,7 @@ from .options import Debug, Json, Payload, Queue, Url, Yes
 from .peek import fields
 from .progress import Bar
 from .queue import named, open_queue
-from .wording import count, instant, short
+from .wording import brief, count, instant, short
 
 HEADS = (
     Column("seq", right=True),
@@ -147,7 +147,7 @@ def _row(letter: DeadLetter[Any]) -> list[str]:
     return [
         str(letter.seq),
         letter.group_id,
-        instant(letter.died_at),
+        brief(letter.died_at),
         str(letter.attempts),
         short(letter.reason or "", LONGEST),
         short((letter.error or "").strip().rpartition("\n")[2], LONGEST),

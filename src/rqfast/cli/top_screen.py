@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
 from .console import Column, make_table, one_line
 from .top_feed import Seen
-from .wording import age, instant, short
+from .wording import age, brief, short
 
 BARS = " ▁▂▃▄▅▆▇█"
 # What is as wide: a screen with all columns, and one with the figures but no sparkline; and how many columns are left.
@@ -49,7 +50,8 @@ def draw(seen: Seen, view: View, width: int, height: int) -> Group:
     """The whole screen (rich.console.Group), `height` lines at most."""
     parts: list[Text | Table | Rule] = [_title(view, width)]
     if seen.trouble:
-        parts.append(Text(short(f"no answer: {one_line(seen.trouble)}", width * 2), style="bold red"))
+        since = f" for {age(time.monotonic() - seen.at)}" if seen.at else ""
+        parts.append(Text(short(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
     if seen.stats is None:
         parts.append(Text("" if seen.trouble else "looking …", style="dim"))
     else:
@@ -57,7 +59,7 @@ def draw(seen: Seen, view: View, width: int, height: int) -> Group:
     if seen.overview is not None and seen.overview.nodes:
         parts.append(_nodes(seen.overview.nodes, width))
     nodes = len(seen.overview.nodes) if seen.overview is not None else 0
-    used = 12 + 2 * (width <= SPARKS) + 2 * bool(seen.trouble) + nodes + bool(nodes)
+    used = 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
     parts.append(_groups(seen.groups, view, max(1, height - used), width))
     parts.append(_last_line(view, width))
@@ -134,7 +136,7 @@ def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> T
         return Text("none", style="dim")
     columns = (
         Column("  group", cut=True), Column("state"), Column("depth", right=True),
-        Column("age", right=True), Column("attempts", right=True), Column("held back", cut=True),
+        Column("age", right=True), Column("attempts", right=True), Column("held back (UTC)", cut=True),
     )  # fmt: skip
     at = next((n for n, group in enumerate(groups) if group.group_id == view.chosen), 0)
     start = max(0, min(at - most // 2, len(groups) - most))
@@ -156,8 +158,8 @@ def _held(group: GroupInfo) -> str:
     """What holds it back, short."""
     if group.state == "paused":
         return "until resumed"
-    until = instant(group.until)[-len("18:00:00") :]
-    return f"{group.worker_id or ''} until {until}".strip() if until else ""
+    until = brief(group.until)
+    return f"until {until} {group.worker_id or ''}".rstrip() if until else ""
 
 
 def _last_line(view: View, width: int) -> Text:
