@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import select
 import shlex
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from rqfast.cli.console import without_password
 from rqfast.cli.exits import epilog
 from rqfast.cli.help import NAMES
 from rqfast.devserver import DevServer
-from tests.cli.command import COMMAND, SECONDS, call, commands, environment, rqfast_command
+from tests.cli.command import COMMAND, SECONDS, Terminal, call, commands, environment, rqfast_command
 
 SMALL = 200
 
@@ -203,37 +202,11 @@ def test_a_password_in_the_url_is_not_shown() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("pty") is None, reason="needs a pseudo-terminal")
 def test_on_a_terminal_there_are_bars_and_no_control_code_of_a_strangers_making(tmp_path: Path, rows: str) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rqfast.cli", "demo", "--file", rows, "--group-field", "k", "--workers", "2"],
-        env=environment(tmp_path) | {"TERM": "xterm-256color", "COLUMNS": "120"},
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-    )
-    os.close(theirs)
-    shown = read_all(ours)
-    assert process.wait(SECONDS) == 0
+    with Terminal(tmp_path, "demo", "--file", rows, "--group-field", "k", "--workers", "2") as terminal:
+        assert terminal.ended() == 0
+    shown = terminal.shown
     assert f"{SMALL}/{SMALL}" in shown and "\x1b[2K" in shown and "Passed in" in shown
     assert "\x1b[31mred" not in shown
-
-
-def read_all(file: int) -> str:
-    """All that comes until the other side is closed."""
-    end = time.monotonic() + SECONDS
-    data = b""
-    while select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
-        try:
-            more = os.read(file, 65536)
-        except OSError:  # how Linux says that a terminal was closed
-            more = b""
-        if not more:
-            os.close(file)
-            return data.decode()
-        data += more
-    raise AssertionError(f"waited {SECONDS:g} s for the end of the output; so far {data[-500:]!r}")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 import orjson
@@ -116,6 +116,8 @@ def show(console: Console, rows: Mapping[str, str]) -> None:
 def show_rows(console: Console, heads: Sequence[str | Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with heads; plain columns where there is no terminal."""
     columns = [head if isinstance(head, Column) else Column(head) for head in heads]
+    if not any(column.gives_way for column in columns):
+        columns[-1] = replace(columns[-1], fold=True)
     clean = [[one_line(cell) for cell in row] for row in rows]
     if console.is_terminal:
         console.print(make_table(columns, clean, console.width))
