@@ -164,6 +164,7 @@ def test_a_worker_that_is_none(target: str, told: str, folder: Path, monkeypatch
 
 def test_the_worker_keeps_what_it_names() -> None:
     worker = rqfast.Worker("q.db", name="jobs", queue="orders")
+    worker.use()
     worker.use("q.db", queue="orders")
     for given in ({"url": "other.db"}, {"queue": "other"}):
         with pytest.raises(rqfast.ConfigError, match=r"'jobs' names its (url|queue) itself"):

@@ -103,7 +103,7 @@ def show(console: Console, rows: Mapping[str, str]) -> None:
     """Print a table of two columns: what -> how much."""
     wide = max(13, *(len(name) + 2 for name in rows))
     if not console.is_terminal:
-        say(console, "\n".join(f"{name:<{wide}}{one_line(text)}" for name, text in rows.items()))
+        say(console, "\n".join(f"{name:<{wide}}{one_line(text)}".rstrip() for name, text in rows.items()))
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)

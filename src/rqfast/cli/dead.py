@@ -29,7 +29,7 @@ HEADS = (
 LONGEST = 60
 PAGE = 1000
 
-Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="[SEQ]...")]
+Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="SEQ")]
 OfGroup: TypeAlias = Annotated[str | None, typer.Option("--group", help="Those of this group.")]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="All of the queue.")]
 
@@ -90,7 +90,8 @@ def show_dead(
     rows = told | {name: instant(told[name]) for name in ("published_at", "due_at", "died_at")}
     error = rows.pop("error")
     rows["headers"] = ", ".join(f"{name}: {value}" for name, value in told["headers"].items())
-    show(console, {name.replace("_", " ").replace(" at", " (UTC)"): str(value) for name, value in rows.items()})
+    titles = {name: name.replace("_", " ").replace(" at", " (UTC)") for name in rows}
+    show(console, {titles[name]: str(value) for name, value in rows.items() if value not in ("", None)})
     if error:
         say(console, f"\n{error}")
 

@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 
 class Screen:
-    """Shows how the demo goes on: bars on stderr where that is a terminal, a line for each step where stdout is none."""
+    """Shows how the demo goes on: bars where stderr is a terminal, a line for each step where stdout is none."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
