@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-import rqfast
 from tests.cli.command import COMMAND, SECONDS, call, environment
 from tests.cli.conftest import Place
 
@@ -34,12 +34,12 @@ def test_it_measures_in_a_queue_of_its_own(place: Place) -> None:
     assert queues_of(place.url) == []
 
 
-def test_for_people() -> None:
-    rqfast.connect("q.db").close()
+def test_for_people(folder: Path) -> None:
     shown = call("bench", "--url", "q.db", "--seconds", "0.1").ok.lines
     assert shown[0] == "rqfast bench: 5 figures, 0.1 s each, in a new queue of q.db"
     assert shown[1].split() == ["a", "second", "median", "99", "%"]
     assert shown[2].startswith("publish, one after the other ") and shown[2].endswith(" ms")
+    assert list(folder.iterdir()) == []  # the file was made for it
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")

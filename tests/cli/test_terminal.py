@@ -106,6 +106,19 @@ def test_purge_does_what_was_agreed(place: Place, folder: Path) -> None:
         assert terminal.ended() == 0 and "Deleted 10 messages." in terminal.shown
 
 
+def test_purge_may_be_interrupted_and_says_what_is_left(folder: Path) -> None:
+    with rqfast.connect("q.db", synchronous="OFF") as transport:
+        transport.publish_many((f"g{n % 50}", n) for n in range(150_000))
+        with Terminal(folder, "purge", "--all", "--yes", "--url", "q.db") as terminal:
+            terminal.wait_for("Purging")
+            terminal.press(CTRL_C)
+            status = terminal.ended()
+        left = transport.stats().messages
+    # A fast machine may be through before the key comes.
+    told = f"interrupted; {left:,} messages are still in the queue" if status == 130 else "Deleted 150,000 messages."
+    assert (status, told in terminal.shown) == (130 if left else 0, True), terminal.shown
+
+
 def test_publish_shows_a_bar_and_ctrl_c_says_how_to_go_on(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join(json.dumps({"g": n % 9, "n": n}) + "\n" for n in range(3000)))
     arguments = ("publish", "--url", "q.db", "--create", "--file", "rows.jsonl", "--group-field", "g")

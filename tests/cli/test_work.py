@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,10 +112,11 @@ def test_workers_end_with_what_started_them_and_by_themselves(folder: Path) -> N
     with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
         transport.publish("g", "one")
         wait(folder, "the message", lambda: bool(done(folder)))
-        first = int(done(folder)[0][1])
+        pids = [int(pid) for pid in re.findall(r" pid ([0-9]+)", (folder / "work.log").read_text())]
+        assert len(pids) == 2
         process.kill()
         process.wait()
-        wait(folder, "its workers to end", lambda: not runs(first))
+        wait(folder, "its workers to end", lambda: not any(map(runs, pids)))
         transport.publish("g", "stop")
     with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--reload", "--json") as process:
         assert process.wait(SECONDS) == 0, (folder / "work.log").read_text()

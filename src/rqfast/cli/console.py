@@ -68,8 +68,9 @@ def say(console: Console, text: str, style: str = "") -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line to stderr: what is no result."""
-    say(make_console(stderr=True), text)
+    """Write one line to stderr: what is no result."""
+    line = one_line(" ".join(text.split()))
+    sys.stderr.write(line.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode() + "\n")
 
 
 def printable(text: str) -> str:

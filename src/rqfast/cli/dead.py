@@ -14,7 +14,7 @@ from .console import Column, json_line, make_console, one_line, say, show, show_
 from .exits import FAILED, Misused, epilog
 from .options import Debug, Json, Payload, Queue, Url, Yes
 from .peek import fields
-from .progress import Bar
+from .progress import Bar, watched
 from .queue import named, open_queue
 from .wording import brief, count, instant, short
 
@@ -110,7 +110,13 @@ def redrive_dead(
     """Bring dead letters back into the queue: at their old places, with attempts from 0."""
     _must_say_which(seqs, group, everything)
     with open_queue(url, queue) as transport:
-        done = transport.redrive(group, seqs=seqs or None, limit=limit)
+        before = transport.stats().dead
+        try:
+            with watched("Redriving", before, "dead letters", lambda: before - transport.stats().dead):
+                done = transport.redrive(group, seqs=seqs or None, limit=limit)
+        except KeyboardInterrupt:
+            tell(f"rqfast: interrupted; {count(transport.stats().dead, 'dead letter is', 'dead letters are')} left")
+            raise
     _tell_done("redriven", done, seqs, json)
 
 
@@ -178,9 +184,13 @@ def _drop_named(transport: Transport[Any], seqs: list[int], group: str | None) -
 def _drop_pages(transport: Transport[Any], group: str | None) -> int:
     done = 0
     with Bar("Dropping", None, "dead letters") as bar:
-        for page in _pages(transport, group):
-            done += transport.drop_dead_letters(page)
-            bar.update(done)
+        try:
+            for page in _pages(transport, group):
+                done += transport.drop_dead_letters(page)
+                bar.update(done)
+        except KeyboardInterrupt:
+            tell(f"rqfast: interrupted; {count(done, 'dead letter is', 'dead letters are')} gone")
+            raise
     return done
 
 
