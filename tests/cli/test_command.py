@@ -89,12 +89,11 @@ def test_no_node_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of a shell of its own")
-@pytest.mark.parametrize("arguments", ["groups", "groups --json", "dead list"])
+@pytest.mark.parametrize("arguments", ["groups", "dead list --json"])
 def test_a_pipe_that_is_closed_is_no_fault(arguments: str, tmp_path: Path) -> None:
     with rqfast.connect("q.db") as transport:
-        transport.publish_many((f"{'g' * 500}{n}", n) for n in range(3000))
-        for lease in transport.claim_many(limit=1000):
-            transport.dead_letter(lease, "r" * 500)
+        transport.publish_many((f"{'g' * 500}{n}", n) for n in range(600))
+        transport.dead_letter_many(transport.claim_many(limit=300), "r" * 500)
     command = f"{shlex.join(COMMAND)} {arguments} --url q.db --limit 9999 | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True, timeout=SECONDS

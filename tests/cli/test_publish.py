@@ -83,6 +83,7 @@ def test_events_from_a_file(name: str, place: Place, folder: Path) -> None:
         ('{"group_id":"g"}', "line 2: a line is an object"),
         ('{"group_id":"g","event":1,"colour":2}', "line 2: a message has no colour; it has group_id, event"),
         ('{"group_id":"g","event":1,"priority":9}', "line 2: priority=9"),
+        ('\n\n{"group_id":7,"event":1}', "line 4: group_id is a str, not int"),
     ],
 )
 def test_a_line_that_is_no_message(line: str, told: str) -> None:
