@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+HERE = "IP:127.0.0.1,IP:::1,DNS:localhost"
 NO_OPENSSL = "no openssl command"
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1, ::1 and localhost, each in a file with its key beside it."""
+    """Signs certificates, each in a file with its key beside it."""
 
     def __init__(self, folder: Path) -> None:
         found = shutil.which("openssl")
@@ -24,14 +25,12 @@ class Authority:
         subject = ["-subj", "/CN=authority of a test", "-addext", "keyUsage=critical,keyCertSign,cRLSign"]
         self._run("req", "-x509", *self._new_key(self._key), *subject, "-days", "2", "-out", str(self.certificate))
 
-    def sign(self, name: str) -> tuple[Path, Path]:
+    def sign(self, name: str, hosts: str = HERE) -> tuple[Path, Path]:
         """A certificate that is good for both ends, with the authority's behind it, and its key."""
         certificate, key, request = (self._folder / f"{name}.{kind}" for kind in ("crt", "key", "csr"))
         self._run("req", *self._new_key(key), "-subj", f"/CN={name}", "-out", str(request))
         extensions = self._folder / f"{name}.ext"
-        extensions.write_text(
-            "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n"
-        )
+        extensions.write_text(f"subjectAltName={hosts}\nextendedKeyUsage=serverAuth,clientAuth\n")
         signer = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial", "-days", "2"]
         self._run("x509", "-req", "-in", str(request), *signer, "-extfile", str(extensions), "-out", str(certificate))
         # A test's own client takes the file for its list of authorities as well.

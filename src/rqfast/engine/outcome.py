@@ -161,10 +161,10 @@ def tls_refused(error: BaseException, node: str) -> ConfigError | None:
             f"{node}: its certificate was not accepted ({error}); pass ssl= with the right authority "
             "(ssl.create_default_context(cafile=..))"
         )
-    cause = error if isinstance(error, ssl.SSLError) else error.__cause__
+    cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
     if not isinstance(cause, ssl.SSLError) or isinstance(cause, _TLS_CUT):
         return None
-    reason = str(cause.reason)
+    reason = str(getattr(cause, "reason", ""))
     if "ALERT" in reason and ("CERT" in reason or "UNKNOWN_CA" in reason):
         return ConfigError(
             f"{node} wants another client certificate, or one at all ({reason}); pass ssl= with it "
