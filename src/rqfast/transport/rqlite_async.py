@@ -59,7 +59,9 @@ def parse_nodes(url: Any, own: dict[str, Any]) -> tuple[Cluster, tuple[str, str]
     if own["ssl"] is not None and not isinstance(own["ssl"], ssl_module.SSLContext):
         raise ConfigError(f"ssl= is an ssl.SSLContext, not {type(own['ssl']).__name__}")
     if own["ssl"] is not None and seeds[0].startswith("http:"):
-        raise ConfigError("ssl= is given and the URL says http, which would go without TLS: write https:// (rqlites://)")
+        raise ConfigError(
+            "ssl= is given and the URL says http, which would go without TLS: write https:// (rqlites://)"
+        )
     if not isinstance(own["discover"], bool):
         raise ConfigError(f"discover={own['discover']!r}: True or False")
     return Cluster(seeds, own["discover"]), auth
@@ -70,7 +72,9 @@ def _check_auth(auth: tuple[str, str] | None) -> None:
     if auth is None:
         return
     if ":" in auth[0]:
-        raise ConfigError("the user's name has a colon in it, which Basic authentication takes for the password's begin")
+        raise ConfigError(
+            "the user's name has a colon in it, which Basic authentication takes for the password's begin"
+        )
     for part in auth:
         if any("\ud800" <= letter <= "\udfff" for letter in part):
             raise ConfigError("user or password holds a lone surrogate: it cannot be sent")
