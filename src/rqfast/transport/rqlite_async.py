@@ -23,6 +23,7 @@ from ..sql import Statements
 from ..sql.own import for_http
 from . import checks
 from .awaitable import AwaitableTransport, Opening, T
+from .hidden import hidden_options, hidden_url
 from .operating import Operating, Question, Rows
 from .options import default_worker, split
 
@@ -133,6 +134,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         clock: Callable[[], float] | None = None,
         **options: Any,
     ) -> None:
+        base_url, options = hidden_url(base_url), hidden_options(options)
         shared, own = split({"clock": clock} | options, RQLITE_OPTIONS, type(self).__name__)
         super().__init__(shared)
         self._address = (base_url, timeout, clock, options)
@@ -202,6 +204,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             connect_retries: how often, at most, a node is asked again.
             retry_delay: seconds between.
         """
+        url, options = hidden_url(url), hidden_options(options)
         patience = connect_patience(connect_retries, retry_delay)
 
         def make() -> AsyncRqliteTransport[Any]:
