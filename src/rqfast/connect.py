@@ -90,5 +90,5 @@ def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
         url = os.fspath(url)
     if not isinstance(url, str):
         raise ConfigError(f"a URL is a str, not {type(url).__name__}")
-    url = hidden_url(url)
-    return url, url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url
+    where: str = hidden_url(url)
+    return where, where.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in where
