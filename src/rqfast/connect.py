@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from .api import Transport
 from .errors import ConfigError
 from .transport.awaitable import AwaitableTransport, Opening
+from .transport.hidden import hidden_options, hidden_url
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
@@ -49,6 +50,7 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transp
         1
     """
     url, is_rqlite = locate(url)
+    options = hidden_options(options)
     if is_rqlite:
         return RqliteTransport.from_url(url, **options)
     return SqliteTransport(url, **options)
@@ -68,6 +70,7 @@ def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> 
         ...     await t.publish("customer-7", {"total": 3})
     """
     url, is_rqlite = locate(url)
+    options = hidden_options(options)
     if is_rqlite:
         return AsyncRqliteTransport.from_url(url, **options)
     return AsyncSqliteTransport.from_url(url, **options)
@@ -87,4 +90,5 @@ def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
         url = os.fspath(url)
     if not isinstance(url, str):
         raise ConfigError(f"a URL is a str, not {type(url).__name__}")
-    return url, url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url
+    where: str = hidden_url(url)
+    return where, where.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in where

@@ -4,13 +4,14 @@ characters."""
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ..connect import RQLITE_SCHEMES
 
 PLAIN_WIDTH = 100
 
@@ -68,5 +69,8 @@ def show_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[st
 
 
 def without_password(url: str) -> str:
-    """The URL without user and password (str)."""
-    return re.sub(r"//[^/]*@", "//", url)
+    """The URL without user and password (str); a path stays as it is."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in RQLITE_SCHEMES:
+        return url
+    return f"{scheme}://{rest.rpartition('@')[2]}"

@@ -48,7 +48,7 @@ def publish(
     try:
         orjson.loads(event)
     except ValueError:
-        raise typer.BadParameter(f"the event is JSON, and a text needs quotes of its own: '\"{event[:40]}\"'") from None
+        raise typer.BadParameter("the event is JSON, and a text needs quotes of its own, as in '\"hello\"'") from None
     with open_queue(url, queue, create=True) as transport:
         seq = transport.publish(group, event.encode(), priority, delay=delay, rank=rank, dedup_id=dedup_id)
     typer.echo(orjson.dumps({"seq": seq}).decode() if json else str(seq))

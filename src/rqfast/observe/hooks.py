@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 log = logging.getLogger("rqfast.worker")
@@ -33,7 +33,7 @@ class Event:
     seconds: float | None = None
     outcome: str = ""
     delay: float = 0.0
-    headers: Any = None
+    headers: Any = field(default=None, repr=False)
 
 
 class Hooks:

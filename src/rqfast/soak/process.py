@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ class Job:
     """
 
     who: str
-    url: str
+    url: str = field(repr=False)
     queue: str
     folder: Path
     seed: int

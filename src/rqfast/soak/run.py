@@ -69,7 +69,7 @@ class Plan:
         slack: how much earlier than asked a lease may end (ns).
     """
 
-    url: str
+    url: str = field(repr=False)
     queue: str
     folder: Path
     minutes: float = 1.0
@@ -162,7 +162,7 @@ def check_plan(plan: Plan) -> None:
     if plan.groups < plan.publishers:
         raise SoakError(f"{plan.groups} groups: at least one for each of the {plan.publishers} publishers")
     if ":memory:" in plan.url:
-        raise SoakError(f"{plan.url}: the workers are processes of their own and cannot see this one's memory")
+        raise SoakError(":memory:, and the workers are processes of their own and cannot see this one's memory")
 
 
 def make_queue(plan: Plan) -> None:

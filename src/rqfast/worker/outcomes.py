@@ -50,6 +50,14 @@ class Ack(Outcome):
     def _key(self) -> tuple[Any, ...]:
         return (self.publish, self.with_statements) if self.publish or self.with_statements else ()
 
+    def __repr__(self) -> str:
+        # Without what they hold: outcomes are logged.
+        publish = f"publish=<{len(self.publish)} messages>" if self.publish else ""
+        statements = f"with_statements=<{len(self.with_statements)} statements>" if self.with_statements else ""
+        return f"Ack({', '.join(filter(None, (publish, statements)))})"
+
+    __str__ = __repr__
+
     @property
     def is_plain(self) -> bool:
         """Whether nothing commits with it."""
