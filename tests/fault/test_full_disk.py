@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,37 @@ def test_a_node_without_room(room: int) -> None:
             node.kill()
     finally:
         node.close()
+
+
+def test_a_database_without_room_beside_a_log_that_has_some(tmp_path: Path) -> None:
+    """The log takes the request and the database does not: it is there when the node has read its log again, so that
+    nobody may be told that nothing was applied."""
+    with small_disk(tmp_path / "disk", "3m") as disk:
+        node = Node(args=["-on-disk-path", str(disk / "database.sqlite")])
+        try:
+            told = subprocess.run([node.binary, "-h"], capture_output=True, check=False, timeout=30)
+            if b"-on-disk-path" not in told.stdout + told.stderr:
+                pytest.skip("this rqlited keeps its database beside its log")
+            _goes_to_the_log(node.start(), disk)
+        finally:
+            node.close()
+
+
+def _goes_to_the_log(node: Node, disk: Path) -> None:
+    with rqfast.connect(node.url, timeout=1.0) as view:
+        seqs = [view.publish("g", "before")]
+
+        def publish_all() -> None:
+            for number in range(100):
+                seqs.append(view.publish("g", [number, ROW], dedup_id=str(number)))
+
+        with filled(disk, leave=100_000), pytest.raises(OutcomeUnknown, match="disk is full"):
+            publish_all()
+        node.kill()
+        node.restart()
+        number = len(seqs) - 1
+        seq = view.publish("g", [number, ROW], dedup_id=str(number))
+        assert [row.seq for row in view.peek("g", 1000)] == [*seqs, seq]
 
 
 def _without_room(node: Node, room: int) -> None:
