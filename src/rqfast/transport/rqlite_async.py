@@ -94,6 +94,11 @@ class LaneCarrier:
         """Whether what is being sent may have taken effect."""
         return self._lane.progress.ambiguous
 
+    @property
+    def trouble(self) -> str:
+        """What came back of the copy that was answered last; "" where that was nothing."""
+        return self._lane.progress.text
+
 
 class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
     """A queue on an rqlite cluster, for asyncio.
