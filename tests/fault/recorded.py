@@ -57,22 +57,20 @@ class Crew:
         self._threads: list[threading.Thread] = []
         self._processes: list[Any] = []
         self._counting = threading.Lock()
-        self._driver: View | None = None
 
     # -- life --------------------------------------------------------------------------------------------------
 
     def start(self, open_view: Callable[[], View]) -> None:
         """Start all in threads; publishers share one transport, workers another."""
-        publishing, working, self._driver = open_view(), open_view(), open_view()
+        publishing, working = open_view(), open_view()
         for job in self._publishers:
             self._thread(job.who, partial(_publish, job, publishing))
         for job in self._workers:
             self._thread(job.who, partial(_work, job, working))
         self._thread("keeper", self._keep)
 
-    def start_processes(self, address: Address, open_view: Callable[[], View], skews: Sequence[float]) -> None:
+    def start_processes(self, address: Address, skews: Sequence[float]) -> None:
         """Start each in a process of its own; their wall clocks are in turn so many seconds off, and are stepped."""
-        self._driver = open_view()
         for number, job in enumerate((*self._publishers, *self._workers)):
             work = _publish if job in self._publishers else _work
             process = SPAWN.Process(
@@ -92,12 +90,11 @@ class Crew:
         )
         assert self.errors == []
 
-    def finish(self, timeout: float = 60) -> list[Call]:
+    def finish(self, view: View, timeout: float = 60) -> list[Call]:
         """Let them work off what there is, end them, and check the history; returns it."""
-        assert self._driver is not None
         self.folder.set("drain")
         with Journal(self.folder.journal("driver")) as journal:
-            recorder = Recorder("driver", self._driver, journal)
+            recorder = Recorder("driver", view, journal)
             wait_until(
                 lambda: f"an empty queue (published, done: {self.counts()}; errors {self.errors!r:.500})",
                 lambda: self._is_empty(recorder) or bool(self.errors),

@@ -106,9 +106,10 @@ SILENCE: dict[str, Callable[[Proxy, Match], Rule]] = {
     "applied, never answered": lambda proxy, match: proxy.stall(match, count=None),
 }
 TIMEOUT = 1.0
+Fails = Callable[[Callable[[], Any]], None]
 
 
-def publish_again(q: QueueUnderTest, view: View, fails: Callable[[Callable[[], Any]], None], hasty: View) -> None:
+def publish_again(q: QueueUnderTest, view: View, fails: Fails, hasty: View) -> None:
     dedup_id = secrets.token_hex(8)
     fails(lambda: hasty.publish(GROUP, "once", dedup_id=dedup_id))
     seq = view.publish(GROUP, "once", dedup_id=dedup_id)
@@ -117,7 +118,7 @@ def publish_again(q: QueueUnderTest, view: View, fails: Callable[[Callable[[], A
     assert rows(q) == [(seq,)]
 
 
-def claim_again(q: QueueUnderTest, view: View, fails: Callable[[Callable[[], Any]], None], hasty: View) -> None:
+def claim_again(q: QueueUnderTest, view: View, fails: Fails, hasty: View) -> None:
     """What a claim took that nobody was told of comes back when its lease ends, at the latest."""
     seq = view.publish(GROUP, "once")
     fails(lambda: hasty.claim("w", 2))
@@ -130,7 +131,7 @@ def settle_again(
     how: Callable[[View, Any], Any],
     q: QueueUnderTest,
     view: View,
-    fails: Callable[[Callable[[], Any]], None],
+    fails: Fails,
     hasty: View,
 ) -> None:
     """The second is accepted, or the first was."""
@@ -147,7 +148,7 @@ def settle_again(
     assert seq == lease.seq
 
 
-AGAIN: dict[str, Callable[[QueueUnderTest, View, Callable[[Callable[[], Any]], None], View], None]] = {
+AGAIN: dict[str, Callable[[QueueUnderTest, View, Fails, View], None]] = {
     "publish": publish_again,
     "claim": claim_again,
     "ack": partial(settle_again, lambda view, lease: view.ack(lease)),
@@ -208,5 +209,5 @@ def test_each_fault_under_load(any_q: FaultyQueue, crew: Crew) -> None:
             if rule.fault is Fault.HOLD and rule.hits:
                 rule.deliver()
     any_q.proxied.clear()
-    crew.finish()
+    crew.finish(any_q.open(timeout=PATIENCE))
     assert min(met[name] for name in FAULTS) >= 2
