@@ -108,7 +108,9 @@ class Crew:
             recorder.listed("dead", list_dead)
         self.calls = list(self.folder.read())
         verdict = check(Lives(self.calls))
-        assert verdict.passed, [f"{broken.rule}: {broken.text}" for broken in verdict.broken]
+        assert verdict.passed, [
+            f"{broken.rule}: {broken.text} {list(map(str, broken.calls))}" for broken in verdict.broken
+        ]
         assert self.counts()[1] > 0
         return self.calls
 

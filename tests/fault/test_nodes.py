@@ -270,16 +270,35 @@ def lead(cluster: Cluster, node: Node) -> None:
     wait_until(f"{node} to lead", leads)
 
 
-def test_all_nodes_move_one_after_another(direct: QueueUnderTest, mortal_nodes: Cluster, crew: Crew) -> None:
+def test_all_nodes_move_each_while_it_leads(direct: QueueUnderTest, mortal_nodes: Cluster, crew: Crew) -> None:
     """At the end no address that the clients were given is right: they live on those that they have learned."""
     direct.url = mortal_nodes.url
     crew.start(lambda: direct.open(timeout=30))
     for node in mortal_nodes.nodes:
-        # Of the moves of others a client learns when it looks for a leader.
         lead(mortal_nodes, node)
         crew.wait_done(10)
         move(node)
         mortal_nodes.wait_applied()
+    crew.wait_done(20)
+    direct.url = mortal_nodes.url
+    crew.finish(direct.open(timeout=30))
+    assert crew.unsure() == []
+
+
+def test_followers_move_before_their_leader(
+    direct: QueueUnderTest, mortal_nodes: Cluster, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that clients do fails meanwhile, so they must ask from time to time where the nodes are."""
+    monkeypatch.setattr("rqfast.engine.rqlite.KNOWN_FOR", 0.2)
+    direct.url = mortal_nodes.url
+    crew.start(lambda: direct.open(timeout=30))
+    leader = mortal_nodes.leader()
+    for node in [*mortal_nodes.followers(), leader]:
+        crew.wait_done(10)
+        move(node)
+        mortal_nodes.wait_applied()
+        asked = time.monotonic()
+        wait_until("clients to have asked where the nodes are", lambda asked=asked: time.monotonic() > asked + 1.5)
     crew.wait_done(20)
     direct.url = mortal_nodes.url
     crew.finish(direct.open(timeout=30))
