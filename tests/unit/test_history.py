@@ -237,6 +237,15 @@ def test_a_claim_that_nobody_was_told_of_counts_as_an_attempt(history: History) 
     assert show(Lives(history.calls)).unknown["claim_many"].untold == 1
 
 
+def test_a_claim_whose_leases_ended_before_its_reply_counts_as_an_attempt(history: History) -> None:
+    """Another has the message by then, and it is told of none."""
+    filled(history, 1)
+    history.call("claim", "slow", took=0.4, seconds=0.5, limit=1)
+    history.attempts["m1"] = 1
+    history.work("m1", "w2")
+    assert history.end().verdict().passed
+
+
 def test_a_process_that_was_killed_in_a_call_leaves_it_unknown(history: History) -> None:
     claim = filled(history, 2).claim("m1")
     ack = history.settle("ack", claim, UNKNOWN)

@@ -94,7 +94,7 @@ class _Checker:
         self.verdict = Verdict()
         self._lives = lives
         self._slack = slack
-        self._ghosts = _Ghosts(lives)
+        self._ghosts = _Ghosts(lives, slack)
         self._add = self.verdict.add
         self._left = {held.id: call for call in lives.of("left", "dead") for held in call.held}
 
@@ -276,10 +276,16 @@ class _Checker:
 
 
 class _Ghosts:
-    """Claims that nobody was told of: each may have taken as many messages as it asked for."""
+    """Claims of which nobody was told what they took: each may have taken as many messages as it asked for.
 
-    def __init__(self, lives: Lives) -> None:
-        self.calls = [call for call in lives.calls if call.is_claim and call.told == UNKNOWN]
+    Such is also one that took longer than its leases were to last: they may have ended, and been taken over, before
+    its reply came; then it told of others, or of none.
+    """
+
+    def __init__(self, lives: Lives, slack: int) -> None:
+        self.calls = [
+            call for call in lives.calls if call.is_claim and (call.told == UNKNOWN or _outlived(call, slack))
+        ]
         self.limit = sum(call.limit for call in self.calls)
         self.count = 0
         self.redriven = min((call.begun for call in lives.of("redrive") if call.told in (DONE, UNKNOWN)), default=NEVER)
@@ -288,6 +294,11 @@ class _Ghosts:
     def before(self, take: Take) -> int:
         """How many of them may have come before this lease (int)."""
         return bisect_right(self._begun, take.since)
+
+
+def _outlived(claim: Call, slack: int) -> bool:
+    """Whether its leases may have ended before it was answered."""
+    return claim.ended is None or claim.ended - claim.begun >= round(claim.seconds * SECOND) - slack
 
 
 class _Bounds:
