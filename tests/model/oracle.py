@@ -64,6 +64,7 @@ class DeadLetter(NamedTuple):
     message: Message
     priority: int
     reason: str
+    error: str | None
     died_at: float
 
 
@@ -84,6 +85,8 @@ class New(NamedTuple):
     delay: float = 0.0
     headers: str | None = None
     dedup: str | None = None
+    # It came with an acknowledgement that was refused.
+    skipped: bool = False
 
 
 class Settlement(NamedTuple):
@@ -94,6 +97,7 @@ class Settlement(NamedTuple):
     group: str
     how: str
     argument: float | str = 0.0
+    error: str | None = None
 
 
 @dataclass
@@ -177,18 +181,23 @@ class Oracle:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[str]:
         """All verdicts first, then all effects; returns the verdicts."""
-        verdicts: list[str] = []
-        done: set[int] = set()
-        for one in settlements:
-            verdicts.append(self._verdict(one, done))
-            if one.how == "ack" and verdicts[-1] == ACCEPTED:
-                done.add(one.seq)
+        verdicts = self.verdicts(settlements)
         accepted = [one for one, verdict in zip(settlements, verdicts, strict=True) if verdict == ACCEPTED]
         self._give_back_rests([self.messages[one.seq] for one in accepted if one.how in PUT_BACK])
         for one in accepted:
             self._settle_one(self.messages[one.seq], one)
         for one in settlements:
             self.drain(one.group)
+        return verdicts
+
+    def verdicts(self, settlements: Sequence[Settlement]) -> list[str]:
+        """What is to become of them; changes nothing."""
+        verdicts: list[str] = []
+        done: set[int] = set()
+        for one in settlements:
+            verdicts.append(self._verdict(one, done))
+            if one.how == "ack" and verdicts[-1] == ACCEPTED:
+                done.add(one.seq)
         return verdicts
 
     def _verdict(self, one: Settlement, done: set[int]) -> str:
@@ -204,7 +213,7 @@ class Oracle:
         elif one.how == "dead":
             del self.messages[one.seq]
             priority = self.groups[one.group].priority
-            self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), self.time)
+            self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), one.error, self.time)
         elif one.how == "extend":
             for other in self.held_with(message):
                 other.held_until = self.time + float(one.argument)
@@ -235,12 +244,17 @@ class Oracle:
         if group in self.groups and not self.groups[group].paused and self.head(group) is None:
             del self.groups[group]
 
-    def publish(self, news: Sequence[New], window: float) -> list[int]:
+    def publish(self, news: Sequence[New], window: float) -> list[int | None]:
         """Put messages in; returns the seq of each, that of the first publish where a dedup id stands."""
         if any(new.dedup is not None for new in news):
+            # Also where the acknowledgement was refused.
             self.dedup = {name: known for name, known in self.dedup.items() if known.until > self.time}
-        base, seqs = self.last_seq, []
+        base = self.last_seq
+        seqs: list[int | None] = []
         for seq, new in enumerate(news, base + 1):
+            if new.skipped:
+                seqs.append(None)
+                continue
             if new.dedup is not None and new.dedup in self.dedup:
                 seqs.append(self.dedup[new.dedup].seq)
                 continue
@@ -251,7 +265,7 @@ class Oracle:
                 self.dedup[new.dedup] = Known(seq, self.time + window)
             seqs.append(seq)
         for new in news:
-            if self.head(new.group) is None:
+            if new.skipped or self.head(new.group) is None:
                 continue
             group = self.groups.setdefault(new.group, Group(new.priority, self.new_turn))
             if group.priority == NO_PRIORITY:
