@@ -62,8 +62,13 @@ messages = st.sampled_from(
         for priority in PRIORITIES
     ]
 )
-bound = st.sampled_from(
-    [(Pub("b"),), (), (Pub("a", 2), Pub("b", 1, -1)), (Pub("a", dedup=DEDUP_IDS[0]),), (Pub("ab", delay=2.0),) * 2]
+bundles = st.sampled_from(
+    [
+        Bound(0, count, publish, writes)
+        for count in (1, 1, 2)
+        for publish in ((Pub("b"),), (Pub("a", 2), Pub("b", 1, -1)), (Pub("a", dedup=DEDUP_IDS[0]),), ())
+        for writes in (False, False, True)
+    ]
 )
 settlements = st.sampled_from([Done(0, how, argument, count) for count in COUNTS for how, argument in SETTLEMENTS])
 claims = st.sampled_from(
@@ -132,12 +137,10 @@ class QueueMachine(RuleBasedStateMachine):
         """A settlement: of the newest lease (0), of an earlier one, or once more of one that is spent (-1)."""
         self._call(replace(settlement, lease=lease), then)
 
-    @rule(
-        lease=st.sampled_from(WHICH), count=st.sampled_from((1, 1, 2)), news=bound, writes=st.booleans(), then=sendings
-    )
-    def hand_on(self, lease: int, count: int, news: tuple[Pub, ...], writes: bool, then: Send | None) -> None:
+    @rule(lease=st.sampled_from(WHICH), bundle=bundles, then=sendings)
+    def hand_on(self, lease: int, bundle: Bound, then: Send | None) -> None:
         """An acknowledgement, or several, with messages and a statement of the user's."""
-        self._call(Bound(lease, count, news, writes), then)
+        self._call(replace(bundle, lease=lease), then)
 
     @rule(first=settlements, second=settlements, lease=st.sampled_from(WHICH), then=sendings)
     def settle_two(self, first: Done, second: Done, lease: int, then: Send | None) -> None:

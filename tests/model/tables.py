@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from rqfast.address.selection import Selection
 from rqfast.sql import Statements
@@ -59,9 +58,9 @@ class Tables:
     def _held_back(self, hints: dict[str, float], only: Only, at: float) -> dict[str, float]:
         """The groups that stand among those held back, and when each will be ready."""
         return {
-            name: self.oracle.ready_at(name)
-            for name, group in self.oracle.groups.items()
-            if not group.paused and hints[name] > at and only.includes(name)
+            name: ready
+            for name, ready in self.oracle.ready().items()
+            if not self.oracle.groups[name].paused and hints[name] > at and only.includes(name)
         }
 
     def _check_look(self, name: str, row: Row, may: list[str], held_back: dict[str, float]) -> None:
@@ -133,12 +132,12 @@ class Tables:
             assert got == rows, f"in the tables: {got}, it is {rows}"
 
     def _check_hints(self, hints: dict[str, float]) -> None:
-        for group, hint in hints.items():
-            if not self.oracle.groups[group].paused and self.oracle.head(group) is not None:
-                ready = max(self.oracle.ready_at(group), self.oracle.time)
-                assert hint <= ready, f"ready_at of {group!r} is {hint}, it can be claimed at {ready}"
+        for group, ready in self.oracle.ready().items():
+            if not self.oracle.groups[group].paused:
+                latest = max(ready, self.oracle.time)
+                assert hints[group] <= latest, f"ready_at of {group!r} is {hints[group]}, it is ready at {latest}"
 
-    def _two_workers(self) -> list[Any]:
+    def _two_workers(self) -> Row:
         """The groups with two workers, as far as one of them is of rqfast."""
         where = f"locked_by<>'{PARKED}' AND lock_expiry>={self.oracle.time!r}"
         more = "HAVING count(DISTINCT locked_by)>1 AND max(locked_by GLOB '~*')"

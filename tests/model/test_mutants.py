@@ -345,6 +345,7 @@ MUTANTS = OLD | NEW | BESIDE | OPERATE | RUNS
 # Where most histories hardly come near a mistake: what is usual in those that do.
 CALM: Habits = {
     "behind": (0.0,), "dedup": 0.0, "meddling": 0.0, "fates": (ANSWERED,), "calls": (1, 2), "crowd": 25,
+    "bundles": 0.0, "some": 0.0,
 }  # fmt: skip
 ACKS: Habits = CALM | {"settlements": SETTLEMENTS[:1]}
 # A message that is not due enters ahead of one in work, whose lease then lapses.

@@ -18,18 +18,23 @@ def apply(db: sqlite3.Connection, program: list[list[Any]], crash_after: int | N
     slots = []
     db.execute("BEGIN IMMEDIATE")
     try:
-        for number, (text, *parameters) in enumerate(program):
-            if number == crash_after:
-                break
+        for text, *parameters in program[:crash_after]:
             slots.append([list(row) for row in db.execute(text, parameters)])
         if crash_after is not None:
-            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+            die()
         order: int = db.execute("UPDATE applied SET n=n+1 RETURNING n").fetchone()[0]
     except BaseException:
+        if crash_after is not None:
+            die()
         db.execute("ROLLBACK")
         raise
     db.execute("COMMIT")
     return order, slots
+
+
+def die() -> None:
+    """As if somebody had killed it."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def main() -> None:
