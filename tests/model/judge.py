@@ -182,6 +182,7 @@ class Judge(Tables):
             assert rows == []
             return
         group = rows[0][1] if rows else min(may)
+        assert group in may, f"a run of {group!r}, claimable are {may}"
         turns = {name: self.oracle.groups[name].turn for name in may}
         assert turns[group] == min(turns.values()), f"{group!r} out of turn: {turns}"
         run = self.oracle.hand_out_run(f"{token}+{self.oracle.turn}", claim.visibility, group, claim.limit)
