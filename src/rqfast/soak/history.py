@@ -177,6 +177,8 @@ class _Checker:
         before: Take | None = None
         for take in life.takes:
             unseen = take.held.attempts - attempts - 1
+            if unseen == -1 and before is not None and before.was_given_back:
+                unseen = 0
             if self._may_begin_anew(life, take) and (unseen < 0 or take.held.attempts - 1 < unseen):
                 unseen = take.held.attempts - 1
             if unseen < 0 or unseen > self._ghosts.before(take):

@@ -52,6 +52,10 @@ class Folder:
         """The file in which a process writes (Path)."""
         return self.path / f"{who}.jsonl"
 
+    def log(self, who: str) -> Path:
+        """The file for what a process logs; only there when it logs something (Path)."""
+        return self.path / f"{who}.log"
+
     def read(self) -> Iterator[Call]:
         """All calls of all processes.
 

@@ -19,7 +19,7 @@ class Settlement(NamedTuple):
 
     @property
     def how(self) -> str:
-        """ack, nack, defer, extend or dead_letter (str)."""
+        """ack, nack, defer, extend, dead_letter or give_back (str)."""
         return self.call.how
 
     @property
@@ -78,6 +78,11 @@ class Take:
                 ended = settlement.call.ended
                 end = NEVER if ended is None else max(end, ended + round(settlement.call.seconds * SECOND) + slack)
         return end
+
+    @property
+    def was_given_back(self) -> bool:
+        """Whether it was, or may have been, given back with no attempt spent."""
+        return any(one.may_count for one in self.settlements if one.how == "give_back")
 
     @property
     def has_lapsed(self) -> bool:

@@ -12,7 +12,8 @@ from .journal import Folder
 from .process import Job, check_parent, in_process
 from .recorder import Recorder, Taken
 
-LIMITS = (1, 4, 16, 64)
+SHARES = (0.0, 0.04, 0.16, 0.64)
+SINGLY = 2
 SHORT = 0.1
 LATE = 1.0
 AGAIN = 0.1
@@ -61,12 +62,12 @@ class Worker:
         self._dead: list[int] = []
         self._settle: dict[str, Callable[[list[Taken]], object]] = {
             "done": self._keep,
-            "ack": self._each(lambda taken: self._recorder.settle("ack", taken)),
+            "ack": lambda all_: self._each("ack", all_),
             "ack_many": lambda all_: self._recorder.settle_many("ack", all_),
-            "nack": self._each(lambda taken: self._recorder.settle("nack", taken, 0)),
-            "park": self._each(lambda taken: self._recorder.settle("nack", taken, self._some(0.3))),
+            "nack": lambda all_: self._each("nack", all_, 0),
+            "park": lambda all_: self._each("nack", all_, self._some(0.3)),
             "nack_many": lambda all_: self._recorder.settle_many("nack", all_, 0),
-            "defer": self._each(lambda taken: self._recorder.settle("defer", taken, self._some(0.3))),
+            "defer": lambda all_: self._each("defer", all_, self._some(0.3)),
             "extend": self._extend,
             "dead_letter": self._bury,
             "late": self._hold,
@@ -94,7 +95,8 @@ class Worker:
         if len(done) <= 1 and self._dice.random() < 0.3:
             told, taken = self._recorder.claim(visibility, done[0] if done else None)
         else:
-            told, taken = self._recorder.claim_many(visibility, self._dice.choice(LIMITS), done)
+            limit = max(1, round(self._dice.choice(SHARES) * self._job.batch))
+            told, taken = self._recorder.claim_many(visibility, limit, done)
         if told == LOST and len(done) > 1:
             self._recorder.settle_many("ack", done)
         elif told not in (DONE, LOST):
@@ -161,9 +163,9 @@ class Worker:
     def _some(self, seconds: float) -> float:
         return round(self._dice.uniform(0.0, seconds), 3)
 
-    def _each(self, settle: Callable[[Taken], object]) -> Callable[[list[Taken]], object]:
-        def settle_all(taken: list[Taken]) -> Any:
-            for one in taken:
-                settle(one)
-
-        return settle_all
+    def _each(self, how: str, taken: Sequence[Taken], *arguments: Any) -> None:
+        """Settle a few one by one, the others in one call."""
+        for one in taken[:SINGLY]:
+            self._recorder.settle(how, one, *arguments)
+        if taken[SINGLY:]:
+            self._recorder.settle_many(how, taken[SINGLY:], *arguments)
