@@ -169,7 +169,8 @@ def soak(
 def introduction(plan: Plan) -> str:
     """What is about to be done (str)."""
     return (
-        f"rqfast soak: {plan.publishers} publishers, {plan.workers} workers and {plan.subscribers} subscribers, {plan.groups:,} groups, "
+        f"rqfast soak: {plan.publishers} publishers, {plan.workers} workers and {plan.subscribers} subscribers, "
+        f"{plan.groups:,} groups, "
         f"in the new queue {plan.queue} of {without_password(plan.url)}; seed {plan.seed}"
     )
 

@@ -3,8 +3,8 @@
     {"time": 1767225600.5, "kind": "kill leader", "node": "2"}
 
 `time` is seconds since 1970, or of `time.monotonic` of this machine.  A line may have more: of a lost reply "applied",
-whether the request was, and "count", how many there were; "leader", whether it hit the leader of that moment; "election",
-how long the cluster had no leader then (seconds).
+whether the request was, and "count", how many there were; "leader", whether it hit the leader of that moment;
+"election", how long the cluster had no leader then (seconds).
 """
 
 from __future__ import annotations

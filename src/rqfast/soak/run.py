@@ -24,9 +24,9 @@ from .figures import Figures, measure
 from .history import SLACK, Verdict, check
 from .journal import Folder
 from .lives import Lives
+from .pauses import Pause, pauses
 from .process import Job, SoakError, options_of
 from .recorder import Recorder, list_dead, list_left
-from .pauses import Pause, pauses
 from .shown import Shown, show
 from .wall import steps_between
 
