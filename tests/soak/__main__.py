@@ -11,7 +11,7 @@ from rqfast.soak.breaks import BREAKS
 from tests.soak.program import Settings, run
 
 EACH_MINUTE = {"messages": 33_400, "taken-over": 4, "kills": 4, "lost-replies": 4}
-LOAD = ("--groups", "2000", "--publishers", "2", "--workers", "3", "--subscribers", "1", "--batch", "400", "--backlog",
+LOAD = ("--groups", "2000", "--publishers", "2", "--workers", "3", "--subscribers", "2", "--batch", "400", "--backlog",
         "8000", "--visibility", "5", "--timeout", "8", "--drain", "60")  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ..soak.report import summary, verdict, write_report
+from ..soak.report import write_report
 from ..soak.run import MAX_PROCESSES, Plan, Result, queue_name, run, told_enough
+from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
 from .options import Debug
 

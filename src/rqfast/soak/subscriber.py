@@ -18,7 +18,6 @@ from .journal import Folder
 from .process import RETRY_SECONDS, Job, check_parent, options_of, whole_life
 from .watched import Watched
 
-CONCURRENCY = 32
 LOOK_SECONDS = 0.1
 NAP = 0.02
 PARKED = 0.3
@@ -63,7 +62,9 @@ class Subscriber:
             await stack.enter_async_context(transport)
             journal.write([{"what": "ready"}])
             Watched(transport, journal)
-            worker = Worker(transport, name=self._job.who, concurrency=CONCURRENCY, visibility=self._job.visibility)
+            worker = Worker(
+                transport, name=self._job.who, concurrency=max(1, self._job.batch // 2), visibility=self._job.visibility
+            )
             worker.subscriber()(self._handle)
             serving = asyncio.ensure_future(worker.serve())
             while not self._folder.is_set("stop") and not serving.done():
