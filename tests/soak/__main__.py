@@ -23,13 +23,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=float, default=20.0, help="seconds between two faults")
     parser.add_argument("--report", type=Path, help="a folder for the report")
     parser.add_argument("--break", dest="broken", default="", choices=["", *BREAKS], help="break the clients")
-    parser.add_argument("--need-faults", type=int, default=5, help="of each kind so many were to be")
+    parser.add_argument("--each", type=int, default=5, help="of each kind so many were to be")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("more", nargs="*", help="arguments of rqfast soak, after --")
     given = parser.parse_args(arguments)
-    needs = {name: int(least * given.minutes) for name, least in EACH_MINUTE.items()} | {"faults": given.need_faults}
+    needs = {name: int(least * given.minutes) for name, least in EACH_MINUTE.items()}
     settings = Settings(
-        given.nodes, given.minutes, given.every, given.report, given.broken, needs, (*LOAD, *given.more), given.seed
+        given.nodes,
+        given.minutes,
+        given.every,
+        given.report,
+        given.broken,
+        given.each,
+        needs,
+        (*LOAD, *given.more),
+        given.seed,
     )
     return run(settings, _say)
 

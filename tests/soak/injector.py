@@ -30,10 +30,12 @@ class Injector:
         seconds: for how long.
 
     Attributes:
+        made: how often each kind of fault was made.
         failed: why a fault could not be made or healed, in words (list of str).
     """
 
     def __init__(self, site: Site, path: Path, every: float, seconds: float) -> None:
+        self.made: Counter[str] = Counter()
         self.failed: list[str] = []
         self._site = site
         self._every = every
@@ -60,6 +62,10 @@ class Injector:
         self._file.close()
 
     def _deck(self, faults: Mapping[str, Act]) -> Iterator[tuple[str, Act]]:
+        self.made.update(dict.fromkeys(faults, 0))
+        return self._turn_over(faults)
+
+    def _turn_over(self, faults: Mapping[str, Act]) -> Iterator[tuple[str, Act]]:
         while True:
             names = list(faults)
             self._site.dice.shuffle(names)
@@ -99,6 +105,7 @@ class Injector:
         if not seen.hits:
             self._turns[kind] -= 1
             return
+        self.made[kind] += 1
         where = "the server" if node is None else f"node {node.node_id}"
         self._write(kind, where, on_leader=on_leader, seen=seen, at=seen.since or asked)
 

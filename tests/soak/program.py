@@ -18,7 +18,7 @@ from rqfast.soak.breaks import VARIABLE
 from tests.soak.injector import Injector
 from tests.soak.site import Site, site
 
-BROKEN = 1
+BROKEN, TOO_LITTLE = 1, 2
 QUEUE = "soak"
 VERIFY_SECONDS = 120.0
 QUIET = 5.0
@@ -36,6 +36,7 @@ class Settings:
         every: seconds between two faults.
         report: a folder for the report, None: none is wanted.
         broken: name of a break in the clients, "" for none.
+        each: so often each kind of fault was to be.
         needs: what the soak must have seen, as options of `rqfast soak`.
         arguments: more of them.
         seed: of what is done by chance.
@@ -46,6 +47,7 @@ class Settings:
     every: float = 20.0
     report: Path | None = None
     broken: str = ""
+    each: int = 0
     needs: dict[str, int] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     seed: int = 1
@@ -98,6 +100,10 @@ def _soak(settings: Settings, place: Site, folder: Path, say: Say) -> int:
     injector.stop()
     for reason in injector.failed:
         say(f"A fault was not made, or not healed: {reason}")
+    rare = [f"{kind} ({times})" for kind, times in injector.made.items() if times < settings.each]
+    if rare and not soak.returncode:
+        say(f"Too little was shown: at least {settings.each} faults of each kind were to be: {', '.join(rare)}")
+        return TOO_LITTLE
     return soak.returncode
 
 

@@ -49,8 +49,8 @@ def page(result: Result, short: Sequence[str]) -> str:
     plan = result.plan
     what = (
         f"{plan.publishers} publishers, {plan.workers} workers, {plan.subscribers} subscribers, "
-        f"{plan.groups:,} groups, {plan.minutes:g} minutes; rqfast {__version__}, Python {platform.python_version()}, {platform.system()}; "
-        f"seed {plan.seed}"
+        f"{plan.groups:,} groups, {plan.minutes:g} minutes; rqfast {__version__}, "
+        f"Python {platform.python_version()}, {platform.system()}; seed {plan.seed}"
     )
     rules = _table((rule, _kept(result, rule)) for rule in RULES)
     parts = [
