@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .faults import LOST_REPLY
@@ -91,7 +91,7 @@ def record(result: Result, short: Sequence[str]) -> dict[str, Any]:
         "minutes": plan.minutes,
         "processes": {"publishers": plan.publishers, "workers": plan.workers, "subscribers": plan.subscribers},
         "seconds": result.seconds,
-        "shown": asdict(shown) | {"unknown": {name: asdict(ended) for name, ended in shown.unknown.items()}},
+        "shown": _plain(shown),
         "rules": {rule: result.verdict.counts.get(rule, 0) for rule in RULES},
         "kills": dict(Counter(KINDS[kill.who[0]] for kill in result.kills)),
         "faults": {seen.kind: {"times": seen.times, "on_leader": seen.on_leader} for seen in kinds},
@@ -101,6 +101,11 @@ def record(result: Result, short: Sequence[str]) -> dict[str, Any]:
             for pause in result.pauses
         ],
     }
+
+
+def _plain(shown: Shown) -> dict[str, Any]:
+    plain = {one.name: getattr(shown, one.name) for one in fields(shown)}
+    return plain | {"unknown": {name: asdict(ended) for name, ended in shown.unknown.items()}}
 
 
 def _killed(result: Result) -> str:

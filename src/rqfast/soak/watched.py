@@ -13,7 +13,7 @@ from .._core import Lease
 from ..demo.journal import Journal
 from ..errors import LeaseLost, OutcomeUnknown, Unavailable
 from ..transport.awaitable import AwaitableTransport
-from .calls import DONE, UNKNOWN
+from .calls import DONE, LOST, UNKNOWN
 from .recorder import Fields, answer_of, as_held
 
 SETTLES = ("ack", "nack", "defer")
@@ -87,9 +87,11 @@ class Watched:
     ) -> asyncio.Future[Any]:
         fields: Fields = {"settles": self._numbered(leases), "seconds": visibility}
         number = self._begin("extend_many", fields)
-        return self._follow(
-            number, extend(leases, visibility), fields, lambda lost: {"but": {str(one.seq): "lost" for one in lost}}
-        )
+
+        def answer(lost: list[Lease[Any]]) -> Fields:
+            return {"but": {f"{claim}:{seq}": LOST for claim, seq in self._numbered(lost)}}
+
+        return self._follow(number, extend(leases, visibility), fields, answer)
 
     def _numbered(self, leases: list[Lease[Any]]) -> list[tuple[int, int]]:
         """Leases as they are written down; what is done and waits for its turn to be written down is so now."""
