@@ -165,8 +165,12 @@ class _Checker:
                 if one.told == DONE and by is not None and call.begun >= taken_over:
                     text = f"{_name(life)}: {call.name} of a lease that was taken over was accepted"
                     self._add("fenced", text, take.call, by, call)
-                if one.told == LOST and call.ended is not None and call.ended <= take.until(self._slack, call.begun):
-                    left = (take.until(self._slack, call.begun) - call.ended) / SECOND
+                if (
+                    one.told == LOST
+                    and call.ended is not None
+                    and (until := take.until_lost(call, self._slack)) >= call.ended
+                ):
+                    left = (until - call.ended) / SECOND
                     self._add("early", f"{_name(life)}: lost {left:.3f} s before its end", take.call, call)
             if take.since < taken_over:
                 taken_over, by = take.since, take.call
@@ -177,6 +181,8 @@ class _Checker:
         before: Take | None = None
         for take in life.takes:
             unseen = take.held.attempts - attempts - 1
+            if unseen == -1 and before is not None and before.was_given_back:
+                unseen = 0
             if self._may_begin_anew(life, take) and (unseen < 0 or take.held.attempts - 1 < unseen):
                 unseen = take.held.attempts - 1
             if unseen < 0 or unseen > self._ghosts.before(take):
