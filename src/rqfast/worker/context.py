@@ -38,14 +38,16 @@ class Context:
     """
 
     __slots__ = (
-        "_began", "_held", "_log", "_over", "_published", "_settling", "_statements", "_station", "_task", "lease_lost",
+        "_began", "_error", "_held", "_log", "_over", "_published", "_settling", "_statements", "_station", "_task",
+        "_worked", "lease_lost",
     )  # fmt: skip
 
     def __init__(self, station: Station, held: Held) -> None:
         self._station = station
         self._held = held
         self._task: Any = None
-        self._began = 0.0
+        self._began = self._worked = 0.0
+        self._error: BaseException | None = None
         self._settling = False
         self._over = False
         self._log: MessageLog | None = None

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RqfastError
+from ..observe.hooks import Heard
 from ..transport.awaitable import AwaitableTransport
 from .context import Context
 from .counts import Counts
@@ -37,6 +38,7 @@ class Service:
         self.transport = transport
         self.loop = asyncio.get_running_loop()
         self.counts = Counts()
+        self.heard = Heard(worker.hooks)
         self.stations: list[Station] = []
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -186,7 +188,7 @@ class Service:
                     feed_of(subscription, self.transport, worker_id=worker.worker_id, visibility=visibility),
                     concurrency=subscription.concurrency or worker.concurrency,
                     visibility=visibility,
-                    hooks=worker.hooks,
+                    heard=self.heard,
                     threads=self._threads,
                     decode=event_of if subscription.inbox is None else self._payload_of,
                     now=self.transport.desk.now,
