@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..errors import ConfigError
 from ..model import Header
@@ -30,8 +30,9 @@ class Event:
         headers: of the message; what a producer put there for a consumer's trace.
         age: seconds since it was published, on the queue's clock; None where that is not known, and of a publish.
         waited: of "claimed": how long its place in the worker had been free, in seconds.
-        error: of "handled": the exception that its handler raised, or its decoder; else None.
+        error: of "handled" and "settled": the exception that its handler raised, or its decoder; else None.
         count: of "published": how many messages there were in the call.
+        queue: the name of its queue, "" for the default one; of a row, that of its table.
     """
 
     # Not frozen, which would take three times as long to make.
@@ -47,6 +48,7 @@ class Event:
     waited: float | None = None
     error: BaseException | None = None
     count: int = 1
+    queue: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,11 +58,12 @@ class Sending:
     Attributes:
         call: which: "publish", "publish_soon", "publish_many", "publish_to", "ack" or "ack_many".
         group: the group of its messages; "" where they are several.
-        to: of "publish_to": the table; else "".
+        to: of "publish_to": the address; else "".
+        queue: the name of the queue, "" for the default one; of "publish_to", that of the table.
         headers: put in here what is to be added to the headers of its messages, those that they have already are
             replaced; of "publish_to" only what its table has a column for.
         sent: the headers that a single message had; empty where there are several messages.
-        count: how many messages; of "publish_many" known at its end.
+        count: how many messages, of "publish_many" 0 before its end; at the end how many are certainly in.
         seq: of a single message, at the end.
         seconds: how long the call took, at the end.
         error: what it raised, at the end.
@@ -69,15 +72,13 @@ class Sending:
     call: str
     group: str
     to: str = ""
+    queue: str = ""
     headers: dict[str, Header] = field(default_factory=dict)
     sent: Mapping[str, Header] = field(default_factory=dict)
     count: int = 1
     seq: int | None = None
     seconds: float = 0.0
     error: BaseException | None = None
-
-
-SendingEnded: TypeAlias = Callable[[Sending], object]
 
 
 class Hooks:
@@ -93,7 +94,7 @@ class Hooks:
         ...         counter.labels(event.subscription, event.outcome).inc()
     """
 
-    def publishing(self, sending: Sending) -> SendingEnded | None:
+    def publishing(self, sending: Sending) -> Callable[[Sending], object] | None:
         """A call begins to publish; what is returned is called with the same object when the call has ended."""
 
     def published(self, event: Event) -> None:

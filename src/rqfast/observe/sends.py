@@ -5,40 +5,42 @@ from __future__ import annotations
 import time
 from array import array
 from asyncio import CancelledError, Future
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from concurrent import futures
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from ..address.inbox import as_address
 from ..errors import LeaseLost, PublishIncomplete
 from ..model import Header, Message
-from .hooks import Event, Heard, Sending, SendingEnded, hook_failed, tell
+from .hooks import Event, Heard, Sending, hook_failed, tell
 
 F = TypeVar("F", bound=Future[Any] | futures.Future[Any])
 R = TypeVar("R")
+Ended: TypeAlias = Callable[[Sending], object]
 
 
 class Sends:
     """The hooks of one transport.  Arguments of calls are whatever the caller gave, and checked later."""
 
-    __slots__ = ("_heard",)
+    __slots__ = ("_heard", "_queue")
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: Heard, queue: str) -> None:
         self._heard = heard
+        self._queue = queue
 
     def one(self, call: str, group: Any, headers: Any) -> Send:
         """A call with one message begins."""
-        send = self._begin(Sending(call, _text(group), sent=headers if isinstance(headers, Mapping) else {}))
+        send = self._begin(Sending(call, _text(group), queue=self._queue, sent=_mapping(headers)))
         send.headers = send.added_to(headers)
         return send
 
     def row(self, address: Any, headers: Any) -> Send:
         """`publish_to` begins; nothing is added that its table has no column for."""
         inbox = as_address(address).inbox
-        sent = headers if isinstance(headers, Mapping) else {}
-        send = self._begin(Sending("publish_to", "", to=str(address), sent=sent))
+        sending = Sending("publish_to", "", to=str(address), queue=inbox.table, sent=_mapping(headers))
+        send = self._begin(sending)
         if not inbox.has("headers"):
             own = inbox.header_columns
             send.added = {name: value for name, value in send.added.items() if name in own}
@@ -47,7 +49,7 @@ class Sends:
 
     def many(self, items: Any) -> Send:
         """`publish_many` begins."""
-        send = self._begin(Sending("publish_many", "", count=0))
+        send = self._begin(Sending("publish_many", "", queue=self._queue, count=0))
         send.messages = items
         if send.added:
             send.messages = send.mapped(items) if isinstance(items, AsyncIterable) else map(send.item, items)
@@ -60,12 +62,15 @@ class Sends:
         items = tuple(publish)
         if not items:
             return Send(SILENT, Sending(call, ""), [], messages=items)
-        send = self._begin(Sending(call, _group_of(items[0]) if len(items) == 1 else "", count=len(items)))
+        sending = Sending(call, "", queue=self._queue, count=len(items))
+        if len(items) == 1:
+            sending.group, sending.sent = _group_and_headers_of(items[0])
+        send = self._begin(sending)
         send.messages = tuple(map(send.item, items)) if send.added else items
         return send
 
     def _begin(self, sending: Sending) -> Send:
-        ends: list[SendingEnded] = []
+        ends: list[Ended] = []
         for hook in self._heard.publishing:
             try:
                 end = hook.publishing(sending)
@@ -88,7 +93,7 @@ class Send:
 
     __slots__ = ("_began", "_ends", "_heard", "_sending", "added", "headers", "messages")
 
-    def __init__(self, heard: Heard, sending: Sending, ends: list[SendingEnded], messages: Any = ()) -> None:
+    def __init__(self, heard: Heard, sending: Sending, ends: list[Ended], messages: Any = ()) -> None:
         self._heard = heard
         self._ends = ends
         self._sending = sending
@@ -148,8 +153,7 @@ class Send:
         """The call has raised; a part of its messages may be in."""
         sending = self._sending
         sending.error = error
-        if isinstance(error, PublishIncomplete):
-            sending.count = len(error.seqs)
+        sending.count = len(error.seqs) if isinstance(error, PublishIncomplete) else 0
         self._end()
         if isinstance(error, PublishIncomplete) and error.seqs and self._heard.published:
             self._tell_published()
@@ -196,6 +200,7 @@ class Send:
             sending.seconds,
             headers={**sending.sent, **self.added} or None,
             count=sending.count,
+            queue=sending.queue,
         )
         tell(self._heard.published, "published", event)
 
@@ -207,7 +212,11 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _group_of(item: Any) -> str:
+def _mapping(value: Any) -> Mapping[str, Header]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _group_and_headers_of(item: Any) -> tuple[str, Mapping[str, Header]]:
     if isinstance(item, tuple | list):
-        return _text(item[0]) if item else ""
-    return _text(getattr(item, "group_id", ""))
+        return (_text(item[0]) if item else ""), {}
+    return _text(getattr(item, "group_id", "")), _mapping(getattr(item, "headers", None))

@@ -16,6 +16,7 @@ from ..observe.hooks import Heard, Hooks
 from ..observe.sends import Sends
 from .awaitable import AwaitableTransport, Opening
 from .blocking import BlockingTransport, T
+from .options import Options
 from .over_loop import RqliteTransport
 from .over_thread import AsyncSqliteTransport
 from .rqlite_async import AsyncRqliteTransport
@@ -25,13 +26,12 @@ from .sqlite_sync import SqliteTransport
 class Observed:
     """What both colours share."""
 
-    hooks: tuple[Hooks, ...] = ()
-    _sends = Sends(Heard(()))
+    _options: Options
+    _sends = Sends(Heard(()), "")
 
     def observe(self, hooks: tuple[Hooks, ...]) -> Self:
         """Tell these hooks of what is published from now on."""
-        self.hooks = hooks
-        self._sends = Sends(Heard(hooks))
+        self._sends = Sends(Heard(hooks), self._options.queue or "")
         return self
 
 

@@ -189,6 +189,9 @@ class Service:
                     concurrency=subscription.concurrency or worker.concurrency,
                     visibility=visibility,
                     heard=self.heard,
+                    queue=(self.transport._options.queue or "")
+                    if subscription.inbox is None
+                    else subscription.inbox.table,
                     threads=self._threads,
                     decode=event_of if subscription.inbox is None else self._payload_of,
                     now=self.transport.desk.now,

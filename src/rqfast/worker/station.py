@@ -41,6 +41,7 @@ class Station:
     """Runs one subscription.  Belongs to one loop.
 
     Args:
+        queue: the name of the queue, or of the table.
         now: the queue's time.
         fatal: told of an error that no trying again would mend.
     """
@@ -53,6 +54,7 @@ class Station:
         concurrency: int,
         visibility: float,
         heard: Heard,
+        queue: str,
         threads: Threads,
         decode: Callable[[Any], Any],
         now: Callable[[], float],
@@ -62,7 +64,7 @@ class Station:
         self.feed = feed
         self.name = subscription.name
         self.visibility = visibility
-        self.telling = Telling(self.name, heard, now)
+        self.telling = Telling(self.name, queue, heard, now)
         self.counts = Counts()
         self.active: dict[Context, None] = {}
         self._loop = asyncio.get_running_loop()

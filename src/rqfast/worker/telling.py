@@ -18,11 +18,13 @@ class Telling:
 
     Args:
         name: of the subscription.
+        queue: of its messages, or their table.
         now: the queue's time.
     """
 
-    def __init__(self, name: str, heard: Heard, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, queue: str, heard: Heard, now: Callable[[], float]) -> None:
         self._name = name
+        self._queue = queue
         self._heard = heard
         self._now = now
 
@@ -34,7 +36,10 @@ class Telling:
         events = []
         for one in contexts:
             age = self._age(one)
-            event = Event(self._name, one.group, one.id, one.attempt, age, headers=one.headers, age=age, waited=waited)
+            event = Event(
+                self._name, one.group, one.id, one.attempt, age,
+                headers=one.headers, age=age, waited=waited, queue=self._queue,
+            )  # fmt: skip
             events.append(event)
             tell(heard.claimed, "claimed", event)
         return around(heard.handling, events) if heard.handling else nullcontext()
@@ -57,7 +62,7 @@ class Telling:
     def extended(self, context: Context, seconds: float) -> None:
         """Its lease was extended, by a call that took so long."""
         if self._heard.extended:
-            event = Event(self._name, context.group, context.id, context.attempt, seconds)
+            event = Event(self._name, context.group, context.id, context.attempt, seconds, queue=self._queue)
             tell(self._heard.extended, "extended", event)
 
     def _age(self, context: Context) -> float | None:
@@ -77,6 +82,7 @@ class Telling:
             context.headers,
             self._age(context),
             error=context._error,
+            queue=self._queue,
         )
 
 
