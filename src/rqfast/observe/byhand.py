@@ -72,13 +72,13 @@ def handling(hooks: Iterable[Hooks], lease: Lease[Any], subscription: str = "", 
             try:
                 yield said
             except LeaseLost:
+                tell(heard.lost, "lost", event())
                 raise
             except BaseException as error:
                 tell(heard.handled, "handled", event("Retry", error))
                 raise
             tell(heard.handled, "handled", event(said.outcome))
     except LeaseLost:
-        tell(heard.lost, "lost", event())
         raise
     except BaseException as error:
         tell(heard.settled, "settled", event("Retry", error))

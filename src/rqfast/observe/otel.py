@@ -259,4 +259,5 @@ def _of_messages(events: Sequence[Event]) -> Attributes:
 
 def _links(producers: Sequence[Context]) -> list[Link]:
     found = [trace.get_current_span(context).get_span_context() for context in producers]
-    return [Link(one) for one in dict.fromkeys(found) if one.is_valid]
+    each = {(one.trace_id, one.span_id): one for one in found if one.is_valid}
+    return [Link(one) for one in each.values()]

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from ..address.inbox import as_address
 from ..errors import LeaseLost, PublishIncomplete
 from ..model import Header, Message
-from .hooks import Event, Heard, Sending, hook_failed, tell
+from .hooks import Event, Heard, Hooks, Sending, hook_failed, tell
 
 F = TypeVar("F", bound=Future[Any] | futures.Future[Any])
 R = TypeVar("R")
@@ -70,7 +70,7 @@ class Sends:
         return send
 
     def _begin(self, sending: Sending) -> Send:
-        ends: list[Ended] = []
+        ends: list[tuple[Hooks, Ended]] = []
         for hook in self._heard.publishing:
             try:
                 end = hook.publishing(sending)
@@ -78,7 +78,7 @@ class Sends:
                 hook_failed(hook, "publishing")
             else:
                 if end is not None:
-                    ends.append(end)
+                    ends.append((hook, end))
         return Send(self._heard, sending, ends)
 
 
@@ -93,7 +93,7 @@ class Send:
 
     __slots__ = ("_began", "_ends", "_heard", "_sending", "added", "headers", "messages")
 
-    def __init__(self, heard: Heard, sending: Sending, ends: list[Ended], messages: Any = ()) -> None:
+    def __init__(self, heard: Heard, sending: Sending, ends: list[tuple[Hooks, Ended]], messages: Any = ()) -> None:
         self._heard = heard
         self._ends = ends
         self._sending = sending
@@ -184,11 +184,11 @@ class Send:
 
     def _end(self) -> None:
         self._sending.seconds = time.monotonic() - self._began
-        for end in self._ends:
+        for hook, end in self._ends:
             try:
                 end(self._sending)
             except Exception:
-                hook_failed(end, "the end of publishing")
+                hook_failed(hook, "publishing, at the end of the call")
 
     def _tell_published(self) -> None:
         sending = self._sending
