@@ -11,6 +11,7 @@ from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter
 
 if TYPE_CHECKING:
     from .context import Context
+    from .feed import Held
 
 
 class Telling:
@@ -35,10 +36,11 @@ class Telling:
             return nullcontext()
         events = []
         for one in contexts:
-            age = self._age(one)
+            held = one._held
+            age = self._age(held)
             event = Event(
-                self._name, one.group, one.id, one.attempt, age,
-                headers=one.headers, age=age, waited=waited, queue=self._queue,
+                self._name, held.group_id, held.seq, held.attempts, age, "", 0.0, held.headers, age, waited,
+                None, 1, self._queue,
             )  # fmt: skip
             events.append(event)
             tell(heard.claimed, "claimed", event)
@@ -65,28 +67,23 @@ class Telling:
             event = Event(self._name, context.group, context.id, context.attempt, seconds, queue=self._queue)
             tell(self._heard.extended, "extended", event)
 
-    def _age(self, context: Context) -> float | None:
+    def _age(self, held: Held) -> float | None:
         """Since it was published, in seconds on the queue's clock; None where that is not known."""
-        published: float | None = getattr(context._held, "published_at", None)
+        published: float | None = getattr(held, "published_at", None)
         return None if published is None else max(0.0, self._now() - published)
 
     def _event(self, context: Context, outcome: Outcome | None = None) -> Event:
+        held = context._held
+        delay = outcome.delay if isinstance(outcome, Retry | RetryAfter) else 0.0
         return Event(
-            self._name,
-            context.group,
-            context.id,
-            context.attempt,
-            context._worked,
-            "" if outcome is None else _kind(outcome),
-            outcome.delay if isinstance(outcome, Retry | RetryAfter) else 0.0,
-            context.headers,
-            self._age(context),
-            error=context._error,
-            queue=self._queue,
-        )
+            self._name, held.group_id, held.seq, held.attempts, context._worked, _kind(outcome), delay, held.headers,
+            self._age(held), None, context._error, 1, self._queue,
+        )  # fmt: skip
 
 
-def _kind(outcome: Outcome) -> str:
+def _kind(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return ""
     for kind in (Ack, RetryAfter, Retry, Drop, Dead):
         if isinstance(outcome, kind):
             return kind.__name__
