@@ -22,7 +22,7 @@ class Handling:
     __slots__ = ("outcome",)
 
     def __init__(self) -> None:
-        self.outcome = "Ack"
+        self.outcome: str = "Ack"
 
 
 @contextmanager

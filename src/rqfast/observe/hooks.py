@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..model import Header
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -22,11 +22,11 @@ try:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "opentelemetry":
+except ModuleNotFoundError as _error:
+    if (_error.name or "").partition(".")[0] != "opentelemetry":
         raise
     raise ModuleNotFoundError(
-        "rqfast.observe.otel needs opentelemetry-api: pip install 'rqfast[otel]'", name=error.name
+        "rqfast.observe.otel needs opentelemetry-api: pip install 'rqfast[otel]'", name=_error.name
     ) from None
 
 from ..model import Header

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 try:
     from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
     from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "prometheus_client":
+except ModuleNotFoundError as _error:
+    if (_error.name or "").partition(".")[0] != "prometheus_client":
         raise
     raise ModuleNotFoundError(
-        "rqfast.observe.prometheus needs prometheus-client: pip install 'rqfast[prometheus]'", name=error.name
+        "rqfast.observe.prometheus needs prometheus-client: pip install 'rqfast[prometheus]'", name=_error.name
     ) from None
 
 from .hooks import Event, Hooks, Sending

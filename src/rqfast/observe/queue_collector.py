@@ -21,7 +21,7 @@ from ..model import Stats
 from ..transport import checks
 from ..transport.blocking import BlockingTransport
 
-log = logging.getLogger("rqfast.observe")
+log: logging.Logger = logging.getLogger("rqfast.observe")
 
 # The label of the default queue: an empty one counts as none.
 DEFAULT = "default"

@@ -23,7 +23,7 @@ class Histogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self.total: float = 0.0
 
     def add(self, value: float) -> None:
         """Count one more."""
@@ -57,12 +57,15 @@ class Handled:
     __slots__ = ("attempts", "claims", "errors", "extended", "lags", "lost", "outcomes", "waits", "works")
 
     def __init__(self) -> None:
-        self.claims = self.errors = self.lost = self.extended = 0
+        self.claims: int = 0
+        self.errors: int = 0
+        self.lost: int = 0
+        self.extended: int = 0
         self.outcomes: dict[str, int] = {}
-        self.waits = Histogram(FAST)
-        self.works = Histogram(FAST)
-        self.lags = Histogram(SLOW)
-        self.attempts = Histogram(ATTEMPTS)
+        self.waits: Histogram = Histogram(FAST)
+        self.works: Histogram = Histogram(FAST)
+        self.lags: Histogram = Histogram(SLOW)
+        self.attempts: Histogram = Histogram(ATTEMPTS)
 
 
 class Sent:
@@ -77,5 +80,6 @@ class Sent:
     __slots__ = ("failures", "messages", "works")
 
     def __init__(self) -> None:
-        self.messages = self.failures = 0
-        self.works = Histogram(FAST)
+        self.messages: int = 0
+        self.failures: int = 0
+        self.works: Histogram = Histogram(FAST)

@@ -20,7 +20,7 @@ from .breaks import as_broken
 from .journal import Folder
 from .recorder import Recorder
 
-log = logging.getLogger("rqfast.soak")
+log: logging.Logger = logging.getLogger("rqfast.soak")
 
 RETRY_SECONDS = 0.2
 

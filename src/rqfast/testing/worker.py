@@ -76,8 +76,8 @@ class TestWorker:
         if not isinstance(worker, Worker):
             raise ConfigError(f"a TestWorker tests a Worker, not {type(worker).__name__}")
         self.worker = worker
-        self.clock = clock or Clock()
-        self.timeout = checks.option_seconds(timeout, "timeout")
+        self.clock: Clock = clock or Clock()
+        self.timeout: float = checks.option_seconds(timeout, "timeout")
         self._record = Record(self._stir)
         self._blocking: BlockingTest | None = None
 
@@ -104,7 +104,7 @@ class TestWorker:
         await self._serving._ready()
         # Not the one that claims: what a test claims by itself would share the name of the holder.
         self.transport: AwaitableTransport[Any] = self._serving.desk.twin()
-        self.database = Database(self.transport)
+        self.database: Database = Database(self.transport)
         run = copy(self.worker)
         run.subscriptions = [self._record.recorded(one) for one in self.worker.subscriptions]
         run.hooks = (*self.worker.hooks, Recorder(self._record))

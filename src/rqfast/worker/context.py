@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .feed import Held
     from .station import Station
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 
 class MessageLog(logging.LoggerAdapter[logging.Logger]):
@@ -53,7 +53,7 @@ class Context:
         self._log: MessageLog | None = None
         self._published: list[Item] | None = None
         self._statements: list[Any] | None = None
-        self.lease_lost = False
+        self.lease_lost: bool = False
 
     @property
     def attempt(self) -> int:

@@ -18,7 +18,7 @@ from .context import Context
 from .feed import Feed
 from .station import Station
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # Looks for a lease of so long: ten times in it, but neither all the time nor seldom.
 LOOKS, SHORTEST, LONGEST = 20, 0.01, 1.0

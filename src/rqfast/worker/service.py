@@ -24,7 +24,7 @@ from .threads import Threads
 if TYPE_CHECKING:
     from .worker import Worker
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # What a cancelled handler gets to end, in seconds, before its message is given back without it.
 LAST_WORDS = 0.5
@@ -36,17 +36,17 @@ class Service:
     def __init__(self, worker: Worker, transport: AwaitableTransport[Any]) -> None:
         self._worker = worker
         self.transport = transport
-        self.loop = asyncio.get_running_loop()
-        self.counts = Counts()
-        self.heard = Heard(worker.hooks)
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.counts: Counts = Counts()
+        self.heard: Heard = Heard(worker.hooks)
         self.stations: list[Station] = []
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._failed: BaseException | None = None
         self._threads = Threads(self.loop, f"rqfast-{worker.name}", self._came_late)
         self._keeper: LeaseKeeper | None = None
-        self.pauses = Pauses(transport, self.loop)
-        self.ready = asyncio.Event()
+        self.pauses: Pauses = Pauses(transport, self.loop)
+        self.ready: asyncio.Event = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------
 

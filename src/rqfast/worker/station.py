@@ -20,7 +20,7 @@ from .subscription import Subscription
 from .telling import Telling
 from .threads import Threads
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # Between two tries where the cluster is away, in seconds; grows up to the last.
 FIRST_REST, LONGEST_REST = 0.05, 2.0
@@ -34,7 +34,7 @@ LEAST_LEFT = 0.1
 # How often it is said that there is no database, in seconds.
 AWAY = 30.0
 
-COUNTED = {Ack: "acked", Retry: "retried", RetryAfter: "retried", Drop: "dropped"}
+COUNTED: dict[type[Outcome], str] = {Ack: "acked", Retry: "retried", RetryAfter: "retried", Drop: "dropped"}
 
 
 class Station:
@@ -62,10 +62,10 @@ class Station:
     ) -> None:
         self.subscription = subscription
         self.feed = feed
-        self.name = subscription.name
+        self.name: str = subscription.name
         self.visibility = visibility
-        self.telling = Telling(self.name, queue, heard, now)
-        self.counts = Counts()
+        self.telling: Telling = Telling(self.name, queue, heard, now)
+        self.counts: Counts = Counts()
         self.active: dict[Context, None] = {}
         self._loop = asyncio.get_running_loop()
         self._threads = threads
@@ -79,7 +79,7 @@ class Station:
         self._returning: set[asyncio.Task[None]] = set()
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self.stopping = False
+        self.stopping: bool = False
         self._away_since = self._tell_away_at = 0.0
 
     # -- its places ---------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from .service import Service
 from .signals import stopping_signals
 from .subscription import Subscription
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,12 +101,12 @@ class Worker:
         if lost == "warn":
             raise ConfigError("lost='warn' hides from a worker that an outcome was refused: leave it out")
         check_names("a worker", options, WORKER_OPTIONS)
-        self.name = checks.option_name(name, "name")
+        self.name: str = checks.option_name(name, "name")
         self.version = version
-        self.concurrency = checks.option_count(concurrency, "concurrency")
-        self.visibility = checks.option_seconds(visibility, "visibility")
-        self.grace = checks.option_seconds(grace, "grace", positive=False)
-        self.hooks = checked(hooks)
+        self.concurrency: int = checks.option_count(concurrency, "concurrency")
+        self.visibility: float = checks.option_seconds(visibility, "visibility")
+        self.grace: float = checks.option_seconds(grace, "grace", positive=False)
+        self.hooks: tuple[Hooks, ...] = checked(hooks)
         self.subscriptions: list[Subscription] = []
         self.startup_hooks: list[Callable[..., Any]] = []
         self.shutdown_hooks: list[Callable[..., Any]] = []
