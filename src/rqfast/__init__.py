@@ -39,7 +39,7 @@ from .errors import (
     Unavailable,
 )
 from .model import DeadLetter, GroupInfo, Message, Stats, StoredMessage
-from .observe.hooks import Event, Hooks
+from .observe.hooks import Event, Hooks, Sending
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
@@ -97,6 +97,7 @@ __all__ = [
     "RqfastError",
     "RqliteTransport",
     "SchemaError",
+    "Sending",
     "SqliteTransport",
     "StatementError",
     "Stats",

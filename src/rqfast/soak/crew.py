@@ -132,8 +132,8 @@ class Crew:
         self._all = [*self._publishers, *self._workers]
         self.kills: list[Kill] = []
         self.dead: list[str] = []
-        self.published = 0
-        self.done = 0
+        self.published: int = 0
+        self.done: int = 0
 
     def __enter__(self) -> Self:
         try:

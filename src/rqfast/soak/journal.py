@@ -117,7 +117,7 @@ class Counter:
     """
 
     def __init__(self, path: Path) -> None:
-        self.counts = Counts()
+        self.counts: Counts = Counts()
         self._tail = Tail(path)
         self._acks: dict[int, int] = {}
 

@@ -40,8 +40,8 @@ class Take:
     __slots__ = ("call", "held", "settlements")
 
     def __init__(self, call: Call, held: Held) -> None:
-        self.call = call
-        self.held = held
+        self.call: Call = call
+        self.held: Held = held
         self.settlements: list[Settlement] = []
 
     @property
@@ -115,8 +115,8 @@ class Life:
     __slots__ = ("group", "id", "sends", "takes")
 
     def __init__(self, name: str, group: str) -> None:
-        self.id = name
-        self.group = group
+        self.id: str = name
+        self.group: str = group
         self.sends: list[tuple[Call, Sent]] = []
         self.takes: list[Take] = []
 
@@ -165,7 +165,7 @@ class Lives:
     """
 
     def __init__(self, calls: Iterable[Call]) -> None:
-        self.calls = sorted(calls, key=lambda call: call.begun)
+        self.calls: list[Call] = sorted(calls, key=lambda call: call.begun)
         self.by_id: dict[str, Life] = {}
         self.strangers: list[Take] = []
         self._takes: dict[tuple[str, int], dict[int, Take]] = {}

@@ -21,7 +21,7 @@ from .journal import Folder
 from .recorder import Recorder
 from .wall import WrongClock
 
-log = logging.getLogger("rqfast.soak")
+log: logging.Logger = logging.getLogger("rqfast.soak")
 
 RETRY_SECONDS = 0.2
 
