@@ -44,10 +44,12 @@ def test_the_reference_has_all_names_and_no_other() -> None:
 def test_every_name_of_all_is_there_and_every_public_name_is_in_all() -> None:
     assert sorted(rqfast.__all__) == rqfast.__all__ and len(set(rqfast.__all__)) == len(rqfast.__all__)
     assert [name for name in rqfast.__all__ if not hasattr(rqfast, name)] == []
-    public = {
-        name for name, value in vars(rqfast).items() if not name.startswith("_") and not inspect.ismodule(value)
-    }
+    public = {name for name, value in vars(rqfast).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert public == set(rqfast.__all__)
+
+
+def test_help_of_the_package_names_all() -> None:
+    assert [name for name in rqfast.__all__ if not re.search(rf"\b{name}\b", rqfast.__doc__ or "")] == []
 
 
 @pytest.mark.parametrize("name", NAMED)
