@@ -39,7 +39,8 @@ class Ack(Outcome):
         with_statements: the handler's own `[sql, *parameters]`, likewise.  Was the lease lost, none of it happens.
 
     Example:
-        >>> return Ack(publish=[("invoices", order)])
+        >>> async def bill(order):
+        ...     return Ack(publish=[("invoices", order)])
     """
 
     def __init__(self, *, publish: Iterable[Item] = (), with_statements: Iterable[Sequence[Any]] = ()) -> None:
