@@ -15,7 +15,8 @@ from ..soak.report import write_report
 from ..soak.run import MAX_PROCESSES, Plan, Result, queue_name, run, told_enough
 from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
-from .options import Debug
+from .options import Debug, Url
+from .queue import place
 
 INTERRUPTED = 130
 BROKEN, TOO_LITTLE = 1, 2
@@ -71,7 +72,7 @@ class Screen:
 
 
 def soak(
-    url: Annotated[str, typer.Argument(help="Database: http://host:4001 for rqlite, or a file.")],
+    url: Url = None,
     minutes: Annotated[float, typer.Option(min=0.01, help="How long the queue is driven.")] = 1.0,
     publishers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that publish.")] = 2,
     workers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that claim and settle.")] = 3,
@@ -112,15 +113,13 @@ def soak(
     need_faults: Annotated[int, typer.Option(help="Of each kind in --faults so many were to be.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken.
-
-    Exit status: 0 all is well, 1 a rule was broken (or it could not be run), 2 it showed too little to say so.
-    """
+    """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken."""
+    where, _ = place(url)
     console = make_console()
     screen = Screen(console)
     folder = Path(tempfile.mkdtemp(prefix="rqfast-soak-"))
     plan = Plan(
-        url=url,
+        url=where,
         queue=queue or queue_name(),
         folder=folder,
         minutes=minutes,
