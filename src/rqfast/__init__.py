@@ -25,7 +25,7 @@ What there is; each has a help of its own, as help(rqfast.Transport):
     Worker, Subscription, Context               serve handlers; what a handler knows of its message
     Ack, Retry, RetryAfter, Drop, Dead          outcomes: what a handler makes of a message (Outcome)
     Exponential, Counts, Database               back-off; what a worker has done; for its start-up hooks
-    Hooks, Event                                told of what happens, for metrics and traces
+    Hooks, Event, Sending                       told of what happens, for metrics and traces
     Inbox, Address, Column                      a table of your own as a source of messages; roles of its columns:
                                                 Id, Group, Priority, RetryAt, Attempt, LockedUntil, Token, Payload,
                                                 Header, Headers, ProcessedAt
