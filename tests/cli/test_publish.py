@@ -102,7 +102,7 @@ def test_a_line_that_is_no_message(line: str, told: str) -> None:
     ("arguments", "told"),
     [
         (["g"], "an event is missing after the group"),
-        (["g", "hello"], "a text needs quotes of its own: '\"hello\"'"),
+        (["g", "hello"], "a text needs quotes of its own, as in '\"hello\"'"),
         (["g", "1", "--file", "x"], "GROUP is for one message"),
         (["g", "1", "--header", "x"], "--header x: NAME=VALUE"),
         (["--dedup-id", "x"], "--dedup-id is for one message"),

@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..connect import RQLITE_SCHEMES
+
 PLAIN_WIDTH = 100
 # Between columns, and what a column that gives way keeps.
 GAP, NARROWEST = 2, 8
@@ -173,8 +175,8 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], wid
 
 
 def without_password(url: str) -> str:
-    """The URL without user and password (str)."""
+    """The URL without user and password (str); a path stays as it is."""
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme == "sqlite":
+    if not separator or scheme.lower() not in RQLITE_SCHEMES:
         return url
     return f"{scheme}://{rest.rpartition('@')[2]}"

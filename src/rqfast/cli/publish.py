@@ -201,8 +201,7 @@ def _event(text: str | None) -> bytes:
     try:
         orjson.loads(raw)
     except ValueError:
-        shown = raw[:40].decode("utf-8", "replace").strip()
-        raise Misused(f"the event is JSON, and a text needs quotes of its own: '\"{shown}\"'") from None
+        raise Misused("the event is JSON, and a text needs quotes of its own, as in '\"hello\"'") from None
     return raw.strip()
 
 
