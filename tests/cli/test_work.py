@@ -100,7 +100,7 @@ def test_of_several_one_that_dies_is_started_again(folder: Path) -> None:
         transport.publish_many((f"g{n}", "work") for n in range(5))
         wait(folder, "the others", lambda: len([one for one in done(folder) if one[0] == "work"]) == 5)
         assert len({pid for event, pid, _ in done(folder) if event == "die"}) >= 3
-        assert stopped(process, signal.SIGINT) == (0, "")
+        assert stopped(process, signal.SIGINT) == (0, ""), (folder / "work.log").read_text()
     said = (folder / "work.log").read_text()
     assert "died (exit status 3); the next one in " in said
     for pid in {int(pid) for _, pid, _ in done(folder)}:

@@ -134,7 +134,8 @@ class Processes:
 
     def _end(self) -> None:
         """Tell all to stop, and wait; told a second time, they are to stop at once, a third time they are killed."""
-        running = [place.process for place in self._places if place.process is not None]
+        # One that has died before is no fault of the stop.
+        running = [one for one in (place.process for place in self._places) if one is not None and one.poll() is None]
         told = 0
         while any(process.poll() is None for process in running):
             if told < max(1, self._stops):
@@ -143,7 +144,10 @@ class Processes:
                     if process.poll() is None:
                         _tell(process, kill=told > 2)
             time.sleep(BEAT / 4)
-        if any(process.returncode not in (WELL, -signal.SIGTERM) for process in running) and self._stops:
+        badly = [process for process in running if process.returncode not in (WELL, -signal.SIGTERM)]
+        for process in badly:
+            log.warning("pid %d ended badly (%s)", process.pid, _how(process.returncode))
+        if badly and self._stops:
             self._status = self._status or FAILED
 
 
