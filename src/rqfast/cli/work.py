@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 from dataclasses import asdict
@@ -71,7 +72,7 @@ def work(
     worker = load(target)
     worker.use(url or None, queue=queue or None)
     if supervised:
-        _stop_with_parent(worker)
+        _stop_with_parent()
     counts = worker.run()
     if json:
         json_line(asdict(counts))
@@ -106,7 +107,7 @@ def _log_to_stderr(level: Level) -> None:
     logging.basicConfig(level=level.value.upper(), format=FORMAT, stream=sys.stderr)
 
 
-def _stop_with_parent(worker: Worker) -> None:
+def _stop_with_parent() -> None:
     """Stop when the process that started this one is gone: then stdin ends."""
 
     file = sys.stdin.fileno()
@@ -114,6 +115,7 @@ def _stop_with_parent(worker: Worker) -> None:
     def wait() -> None:
         while os.read(file, 1):  # not by sys.stdin: its lock would be held when the interpreter ends
             pass
-        worker.stop()
+        # Not worker.stop(), which does nothing while the worker has not begun.
+        signal.raise_signal(signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()
