@@ -220,7 +220,8 @@ class RqliteEngine:
     async def _learn(self, node: str) -> None:
         # What is wrong with the credentials is told to those that call.
         with contextlib.suppress(RqfastError):
-            await self._ask(node, None)
+            if await self._ask(node, None) is None:
+                self._learn_at = asyncio.get_running_loop().time() + NODES_TIMEOUT
 
     # -- requests that may be sent twice ------------------------------------------------------------------
 
