@@ -47,7 +47,9 @@ def test_a_redirect_points_to_a_node_without_credentials(named: bool) -> None:
     assert cluster.leader == B
 
 
-@pytest.mark.parametrize("location", ["http://127.0.0.1:9999/", "http://127.0.0.1:1001@evil/", "//evil", "", "http://["])
+@pytest.mark.parametrize(
+    "location", ["http://127.0.0.1:9999/", "http://127.0.0.1:1001@evil/", "//evil", "", "http://["]
+)
 def test_a_redirect_to_a_stranger_leads_nowhere(location: str) -> None:
     cluster = Cluster([A, B], True)
     cluster.redirected(location)
@@ -66,7 +68,11 @@ def test_what_is_no_address_is_no_node(address: str) -> None:
 
 @pytest.mark.parametrize(
     ("address", "taken"),
-    [("http://[::1]:4001/x?y", "http://[::1]:4001"), ("HTTP://u:p@Node:1", "http://node:1"), ("https://n", "https://n")],
+    [
+        ("http://[::1]:4001/x?y", "http://[::1]:4001"),
+        ("HTTP://u:p@Node:1", "http://node:1"),
+        ("https://n", "https://n"),
+    ],
 )
 def test_of_an_address_only_the_host_is_taken(address: str, taken: str) -> None:
     cluster = Cluster([A], True)
