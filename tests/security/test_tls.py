@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 import subprocess
@@ -17,10 +18,12 @@ import pytest
 
 import rqfast
 from tests.cluster import Cluster
+from tests.script import run_python
 from tests.security.certificates import Authority
 from tests.security.strangers import Answer, Stranger, listing, refuses
 from tests.security.test_credentials import IN_URL, PASSWORD, SHORT, at_once, each_way
 
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
 AUTH = ("user", "s3cret/:@%")
 
 
@@ -146,6 +149,19 @@ def test_a_client_with_a_certificate_works_on_three_nodes(
     works(mutual.url, ssl=authority.context(client))
     follower = mutual.followers()[0]
     works(follower.url, ssl=authority.context(client), auth=AUTH)
+
+
+@pytest.mark.cluster
+def test_the_example_of_the_docs_runs(
+    mutual: Cluster, authority: Authority, client: tuple[Path, Path], tmp_path: Path
+) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", SECURITY.read_text(encoding="utf-8"), re.DOTALL)
+    names = {"ca.pem": authority.certificate, "client.crt": client[0], "client.key": client[1]}
+    for name, path in names.items():
+        assert f'"{name}"' in example
+        example = example.replace(f'"{name}"', repr(str(path)))
+    ran = run_python(tmp_path, "-c", example.replace("https://user:password@node1:4001,node2:4001", mutual.url))
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.cluster
