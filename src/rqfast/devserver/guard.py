@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 MOST = 512
+# Bytes of a head; what is read at once with its end counts too.
+MOST_HEAD = 1 << 20
 # Seconds: from the first byte of a request (or the begin of the connection) to the end of its head, without any
 # request, and while the client does not read its reply.
 HEAD_SECONDS, IDLE_SECONDS, WRITE_SECONDS = 10.0, 120.0, 60.0
@@ -64,6 +66,7 @@ class Guard(asyncio.Protocol):
         self._guards = guards
         self._transport: asyncio.Transport | None = None
         self._waits_for_head = False
+        self._head = 0
         self._limit: asyncio.TimerHandle | None = None
         self._write_limit: asyncio.TimerHandle | None = None
         self.in_request = False
@@ -80,6 +83,11 @@ class Guard(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         if not self.in_request and not self._waits_for_head:
             self._wait_for_head()
+        if self._waits_for_head:
+            self._head += len(data)
+            if self._head > MOST_HEAD:
+                self.abort()
+                return
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -119,7 +127,7 @@ class Guard(asyncio.Protocol):
             self._transport.abort()
 
     def _wait_for_head(self) -> None:
-        self._waits_for_head = True
+        self._waits_for_head, self._head = True, 0
         self._end_in(HEAD_SECONDS)
 
     def _end_in(self, seconds: float) -> None:
