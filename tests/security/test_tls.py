@@ -240,19 +240,27 @@ def test_nor_does_a_redirect_lead_there(authority: Authority, over_tls: ssl.SSLC
         assert plain.asked == []
 
 
+@pytest.mark.parametrize("stalls", [False, True])
 def test_one_bad_certificate_among_good_nodes_does_not_stop_a_client(
-    authority: Authority, other_authority: Authority, over_tls: ssl.SSLContext
+    authority: Authority, other_authority: Authority, over_tls: ssl.SSLContext, stalls: bool
 ) -> None:
+    goes_on = threading.Event()
+
     bad = serving(other_authority.sign("bad"))
 
     def answer(path: str) -> Answer:
         good = f"https://127.0.0.1:{node.port}"
-        return listing(good, leader=good) if path.startswith("/nodes") else Answer(503, b"leader not found")
+        if path.startswith("/nodes"):
+            return listing(good, leader=good)
+        if stalls:
+            goes_on.wait(30)
+        return Answer(503, b"leader not found")
 
     with Stranger(answer, context=over_tls) as node, Stranger(refuses, context=bad) as broken:
         url = f"https://{IN_URL}127.0.0.1:{broken.port},127.0.0.1:{node.port}"
         with pytest.raises(rqfast.Unavailable):
-            rqfast.connect(url, ssl=authority.context(), **SHORT)
+            rqfast.connect(url, ssl=authority.context(), connect_retries=1, retry_delay=1.5)
+        goes_on.set()
         assert broken.asked == [] and any(one.path.startswith("/db/") for one in node.asked)
 
 
