@@ -20,7 +20,7 @@ from ..errors import LeaseLost
 from .journal import Journal, Record, Signals
 from .source import DemoError
 
-log = logging.getLogger("rqfast.demo")
+log: logging.Logger = logging.getLogger("rqfast.demo")
 
 SIGNAL_SECONDS = 120.0
 CLAIM_SECONDS = 0.1

@@ -19,7 +19,7 @@ class Cluster:
         self.seeds = seeds
         self.discover = discover
         self.leader: str | None = None
-        self.forwards = not discover
+        self.forwards: bool = not discover
         self._known = list(seeds)
         self._unroutable: set[str] = set()
         self._turn = 0

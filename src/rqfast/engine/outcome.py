@@ -37,7 +37,18 @@ _SCHEMA = (
     "has no column",
     "no query solution",
 )
-
+# What a node's own disk or memory did to it, after the log had the request: other nodes may have applied it, and the
+# node itself does when it starts again and reads its log.
+_OF_ONE_NODE = (
+    "database or disk is full",
+    "disk I/O error",
+    "database disk image is malformed",
+    "file is not a database",
+    "unable to open database file",
+    "attempt to write a readonly database",
+    "database is locked",
+    "out of memory",
+)
 
 # The statements that give rows.
 RETURNING = frozenset(
@@ -124,6 +135,8 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
     if position == 0 and text == f"NOT NULL constraint failed: {lane_table}.n":
         return Result(Kind.REFUSED, text)
     name = statements[position] if position < len(statements) else f"statement {position}"
+    if text.startswith(_OF_ONE_NODE):
+        return Result(Kind.UNKNOWN, text)
     if name == "guard":
         return _fatal(NotHeld())
     # A statement that fails, or does not prepare, undoes all; but when it has a RETURNING, servers before v9.4.2 go

@@ -485,11 +485,11 @@ class Opening(Generic[A_co]):
     """
 
     def __init__(self, make: Callable[[], A_co]) -> None:
-        self._make = make
+        self.make = make
         self._transport: A_co | None = None
 
     async def _open(self) -> A_co:
-        transport = self._make()
+        transport = self.make()
         try:
             await transport._ready()
         except BaseException:

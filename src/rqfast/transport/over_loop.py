@@ -40,7 +40,7 @@ class LoopThread:
     """An event loop in a daemon thread of its own."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rqfast-loop", daemon=True)
         self._thread.start()
 

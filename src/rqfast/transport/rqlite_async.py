@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl as ssl_module
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from .._core import Batch, Batcher, Outcome, Texts
@@ -85,14 +85,19 @@ class LaneCarrier:
     """A lane as the gathering of calls sees it."""
 
     def __init__(self, lane: Lane) -> None:
-        self.send = lane.send
-        self.abandon = lane.abandon
+        self.send: Callable[[Batch], Coroutine[Any, Any, list[list[Any] | None] | None]] = lane.send
+        self.abandon: Callable[[], None] = lane.abandon
         self._lane = lane
 
     @property
     def ambiguous(self) -> bool:
         """Whether what is being sent may have taken effect."""
         return self._lane.progress.ambiguous
+
+    @property
+    def trouble(self) -> str:
+        """What came back of the copy that was answered last; "" where that was nothing."""
+        return self._lane.progress.text
 
 
 class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
