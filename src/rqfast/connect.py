@@ -48,7 +48,9 @@ def connect(
         **options: of all engines: `queue` (a name makes a second queue), `create`, `encode`, `decode`, `clock`, `lost`
             ("raise" or "warn"), `max_batch`, `max_in_flight`, `max_poll`, `dedup_window`; of rqlite: `timeout`,
             `connect_retries`, `retry_delay` (opening waits for a leader 30 times 1 s, whatever `timeout` is), `auth`,
-            `ssl`, `discover`; of SQLite: `synchronous`, `busy_timeout`.
+            `ssl` (an `ssl.SSLContext`: for an authority of your own `ssl.create_default_context(cafile="ca.pem")`, for
+            a client certificate its `load_cert_chain(certificate, key)`), `discover`; of SQLite: `synchronous`,
+            `busy_timeout`.
 
     Raises:
         ConfigError: no URL, one that cannot be used, or an unknown option.

@@ -13,6 +13,7 @@ NAMED = re.compile(r"`(\w+/test_\w+\.py)::(\w*)`")
 TABLES = {
     "docs/guarantees.md": ("## The rules", 24),
     "docs/subscriptions.md": ("## Which test shows it", 40),
+    "SECURITY.md": ("## Which test shows it", 15),
 }
 
 
@@ -32,7 +33,7 @@ def test_each_rule_is_told() -> None:
     assert found == [str(number) for number in range(1, 14)]
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if "::test_" in read(page)])
+@pytest.mark.parametrize("page", ["SECURITY.md", *(page for page in pages() if "::test_" in read(page))])
 def test_each_test_that_is_named_is_there(page: str) -> None:
     missing = [
         f"{file}::{test}"

@@ -159,7 +159,7 @@ class RqliteEngine:
                 if leader is not None:
                     self._troubles.clear()
                     return leader
-            if nodes and all(node in self._refusals for node in nodes):
+            if suspect is None and all(node in self._refusals for node in nodes):
                 raise self._refusals[nodes[0]]
             return None
         finally:
