@@ -11,6 +11,7 @@ from .errors import ConfigError
 from .observe.hooks import Heard, Hooks, checked
 from .transport.awaitable import AwaitableTransport, Opening
 from .transport.given import ConnectOptions
+from .transport.hidden import hidden_options, hidden_url
 from .transport.observed import observed, observed_async
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
@@ -65,6 +66,7 @@ def connect(
         1
     """
     url, is_rqlite = locate(url)
+    options = hidden_options(options)
     told = checked(hooks)
     if not Heard(told).of_publishing:
         return RqliteTransport.from_url(url, **options) if is_rqlite else SqliteTransport(url, **options)
@@ -97,6 +99,7 @@ def connect_async(
         ...     await t.publish("customer-7", {"total": 3})
     """
     url, is_rqlite = locate(url)
+    options = hidden_options(options)
     told = checked(hooks)
     if not Heard(told).of_publishing:
         return (AsyncRqliteTransport if is_rqlite else AsyncSqliteTransport).from_url(url, **options)
@@ -117,4 +120,5 @@ def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
         url = os.fspath(url)
     if not isinstance(url, str):
         raise ConfigError(f"a URL is a str, not {type(url).__name__}")
-    return url, url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url
+    where: str = hidden_url(url)
+    return where, where.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in where

@@ -13,9 +13,6 @@ import pytest
 
 import rqfast
 
-ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.py"))]
-
 # What users import from, each with `__all__`; with the package that it needs.
 MODULES = {
     "rqfast": None,
@@ -74,35 +71,6 @@ def test_each_public_name_is_documented(name: str) -> None:
         value = importlib.import_module(f"{name}.{one}") if not hasattr(found, one) else getattr(found, one)
         missing += undocumented(f"{name}.{one}", value)
     assert missing == []
-
-
-def test_all_is_the_whole_surface() -> None:
-    extra = [
-        name
-        for name, value in vars(rqfast).items()
-        if not name.startswith("_") and name not in rqfast.__all__ and not inspect.ismodule(value)
-    ]
-    assert extra == []
-    assert all(hasattr(rqfast, name) for name in rqfast.__all__)
-    assert set(rqfast.__all__) >= set(importlib.import_module("rqfast.errors").__all__)
-
-
-def test_what_docs_and_examples_use_is_public() -> None:
-    used: set[tuple[str, str]] = set()
-    for file in DOCS:
-        text = file.read_text(encoding="utf-8")
-        used |= {("rqfast", name) for name in re.findall(r"\brqfast\.([A-Z]\w+|connect\w*)\b", text)}
-        for where, names in re.findall(r"^ *from (rqfast[\w.]*) import (\([^)]*\)|.*)$", text, re.MULTILINE):
-            used |= {(where, name) for name in re.findall(r"\b[A-Za-z_]\w*", names.partition("#")[0])}
-    assert len(used) > 20
-    listed = {name: set(importlib.import_module(name).__all__) for name, needs in MODULES.items() if needs is None}
-    unknown = sorted(
-        f"{where}.{name}"
-        for where, name in used
-        if MODULES.get(where, "") is None and name not in listed[where] and f"{where}.{name}" not in MODULES
-    )
-    assert unknown == []
-    assert {where for where, _ in used} <= MODULES.keys()
 
 
 def test_the_package_is_typed() -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Job:
     """
 
     name: str
-    url: str
+    url: str = field(repr=False)
     queue: str | None
     run: str
     folder: Path

@@ -43,7 +43,7 @@ class Event:
     seconds: float | None = None
     outcome: str = ""
     delay: float = 0.0
-    headers: Any = field(default=None, hash=False)
+    headers: Any = field(default=None, hash=False, repr=False)
     age: float | None = None
     waited: float | None = None
     error: BaseException | None = None

@@ -455,7 +455,11 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._backlog.raise_failed()
 
     async def __aenter__(self) -> Self:
-        return await self._ready()
+        try:
+            return await self._ready()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -31,6 +31,7 @@ class ThreadCarrier:
         self._engine = engine
         self._thread = thread
         self.ambiguous: bool = False
+        self.trouble = ""
 
     async def send(self, batch: Batch) -> list[list[Any]] | None:
         """Run a batch as one transaction; it cannot be interrupted half-way."""

@@ -39,7 +39,8 @@ class Ack(Outcome):
         with_statements: the handler's own `[sql, *parameters]`, likewise.  Was the lease lost, none of it happens.
 
     Example:
-        >>> return Ack(publish=[("invoices", order)])
+        >>> async def bill(order):
+        ...     return Ack(publish=[("invoices", order)])
     """
 
     def __init__(self, *, publish: Iterable[Item] = (), with_statements: Iterable[Sequence[Any]] = ()) -> None:
@@ -49,6 +50,14 @@ class Ack(Outcome):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.publish, self.with_statements) if self.publish or self.with_statements else ()
+
+    def __repr__(self) -> str:
+        # Without what they hold: outcomes are logged.
+        publish = f"publish=<{len(self.publish)} messages>" if self.publish else ""
+        statements = f"with_statements=<{len(self.with_statements)} statements>" if self.with_statements else ""
+        return f"Ack({', '.join(filter(None, (publish, statements)))})"
+
+    __str__ = __repr__
 
     @property
     def is_plain(self) -> bool:

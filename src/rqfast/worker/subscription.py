@@ -28,7 +28,9 @@ class Subscription:
         source: an `Inbox`, or some of its groups (`Inbox(..).group("crm")`); None: the worker's queue.
         handler: `async def` or a plain function (run in a thread), or an object that is called.  Its first parameter
             gets the payload, decoded to what it is annotated with; a second one the `Context`.
-        group, groups, prefix: of the queue: one group, a list of groups, or all whose id begins so; none: every group.
+        group: of the queue: one group.  Without `group`, `groups` and `prefix`: every group.
+        groups: of the queue: a list of groups.
+        prefix: of the queue: all groups whose id begins so.
         min_priority: of the queue: only groups of this priority or a higher one.
         concurrency: how many messages are in work at once; None: the worker's.
         visibility: seconds of a lease; it is extended each half of it while the handler runs.  None: the worker's.

@@ -182,6 +182,20 @@ class Worker:
         """What operators see as the holder of its messages."""
         return f"{self.name}@{default_worker()}"[:200]
 
+    def use(self, url: str | os.PathLike[str] | None = None, *, queue: str | None = None) -> None:
+        """Take this database, and this queue, where it was declared without; before it runs.
+
+        Raises:
+            ConfigError: it was declared with another one.
+        """
+        for what, given, own in (("url", url, self._source), ("queue", queue, self._options["queue"])):
+            if given is not None and own is not None and given != own:
+                raise ConfigError(f"worker {self.name!r} names its {what} itself: take one of the two away")
+        if url is not None:
+            self._source = url
+        if queue is not None:
+            self._options["queue"] = check_queue(queue)
+
     # -- running ------------------------------------------------------------------------------------------
 
     def run(self) -> Counts:
