@@ -12,14 +12,22 @@ from tests.script import run_python
 # A block with a title is a file that a reader saves: see test_sessions.py.
 EXAMPLES = [block for page in pages() for block in blocks(page, "python") if block.title is None]
 
+# What an example may need beyond the package, where it says so.
+OPTIONAL = ("prometheus_client", "opentelemetry.sdk")
+
 
 def test_they_are_found() -> None:
     assert len(EXAMPLES) >= 25
-    assert {"README.md", "docs/queue.md", "docs/subscriptions.md"} <= {block.page for block in EXAMPLES}
+    assert {"README.md", "docs/queue.md", "docs/subscriptions.md", "docs/observability.md"} <= {
+        block.page for block in EXAMPLES
+    }
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=[block.name for block in EXAMPLES])
 def test_the_example_runs(block: Block, tmp_path: Path) -> None:
+    for needs in OPTIONAL:
+        if needs in block.text:
+            pytest.importorskip(needs, reason=f"{needs} is not installed")
     ran = run_python(tmp_path, "-c", block.text)
     assert ran.returncode == 0, f"{block.page}:{block.line}\n{ran.stderr}"
     assert ran.stdout == block.output, f"{block.page}:{block.line}"
