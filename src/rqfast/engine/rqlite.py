@@ -129,7 +129,8 @@ class RqliteEngine:
             self.cluster.lost(node)
         else:
             self.cluster.answered(node)
-            self._keep_learning(node)
+            if result.error is None:
+                self._keep_learning(node)
 
     # -- who leads ----------------------------------------------------------------------------------------
 
