@@ -99,6 +99,19 @@ def test_publish_many_of_large_events_is_split(sq: Queue) -> None:
     assert between[0] < max(seqs)
 
 
+def test_headers_and_numbers_at_their_limits(sq: Queue) -> None:
+    view = sq.open()
+    most = (64 << 10) - len('{"h":""}')
+    view.publish("g", 1, headers={"h": "x" * most})
+    with pytest.raises(InvalidMessage, match="64 KiB at most"):
+        view.publish("g", 1, headers={"h": "x" * (most + 1)})
+    for claim in (view.claim_many, view.claim_run):
+        with pytest.raises(InvalidMessage, match="1 to 100,000"):
+            claim("w", 600, 100_001)
+    [lease] = view.claim_many("w", 600, 100_000)
+    assert len(str(lease.headers["h"])) == most
+
+
 # -- numbers -----------------------------------------------------------------------------------------------
 
 

@@ -61,12 +61,17 @@ def test_the_example_of_subscriptions_runs(number: int, tmp_path: Path) -> None:
     assert ran.stdout.splitlines() == list(SUBSCRIPTIONS_PRINTED.values())[number]
 
 
-def test_each_test_that_is_named_is_there() -> None:
-    table = (ROOT / SUBSCRIPTIONS).read_text(encoding="utf-8").partition("## Which test shows it")[2]
-    named = re.findall(r"`(\w+/test_\w+\.py)::(\w*)`", table)
-    rows = [line for line in table.splitlines() if line.startswith("| ") and "---" not in line][1:]
-    assert len(rows) >= 40 and all("::test_" in row for row in rows)
-    assert len(named) == table.count("::")
+@pytest.mark.parametrize(
+    ("document", "heading", "least"),
+    [(SUBSCRIPTIONS, "## Which test shows it", 40), ("docs/limits.md", "# Limits", 30)],
+)
+def test_each_test_that_is_named_is_there(document: str, heading: str, least: int) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8").partition(heading)[2]
+    named = re.findall(r"`(\w+/test_\w+\.py)::(\w*)`", text)
+    tables = re.findall(r"^\|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(rows) >= least and all("::test_" in row for row in rows)
+    assert len(named) == text.count("::")
     missing = [
         f"{file}::{test}"
         for file, test in named
