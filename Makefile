@@ -6,7 +6,7 @@ META = pyproject.toml setup.py
 # More arguments for the program that is run: make unit ARGS="-k claim -x"
 ARGS =
 
-.PHONY: help test demo build unit contract bench lint clean
+.PHONY: help test demo build unit contract bench lint docs clean
 
 help:
 	@echo 'make demo       20,000 messages through the queue, with a worker killed on the way'
@@ -16,6 +16,7 @@ help:
 	@echo 'make contract   the rules of the queue on each engine; rqlited from PATH or RQFAST_RQLITED'
 	@echo 'make bench      all measurements, and docs/benchmarks.md from them; ARGS="--nodes 1": one node only'
 	@echo 'make lint       ruff and mypy'
+	@echo 'make docs       the pages, built into build/site; a warning fails it'
 	@echo 'make clean      removes what was built; $(VENV) stays'
 
 test:
@@ -44,11 +45,21 @@ lint: $(VENV)/.rqfast-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# In an environment of its own, and the package is not installed: signatures and docstrings are read from the source.
+docs: build/docs-env/.ready
+	@NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --quiet $(ARGS)
+	@echo 'build/site/index.html'
+
 clean:
 	@rm -rf build dist wheelhouse src/rqfast.egg-info src/_core.c src/_core.html
 	@rm -f src/rqfast/_core*.so $(VENV)/.rqfast-demo $(VENV)/.rqfast-dev
 	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find src tests bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+build/docs-env/.ready: pyproject.toml
+	@echo 'Preparing build/docs-env ...'
+	@bash .ci/env build/docs-env --group docs
+	@touch $@
 
 # The package is installed in editable form, so these need renewing only when the build itself changes.
 $(VENV)/.rqfast-demo: $(META) $(CORE)

@@ -170,16 +170,28 @@ class Lease(Generic[_T_co]):
     published_at: float | None
     def __init__(self, seq: int, group_id: str, event: _T_co, token: str = "") -> None: ...
     @property
-    def event(self) -> _T_co: ...
+    def event(self) -> _T_co:
+        """The event, decoded at the first look.  Raises what the decoder raises, and leaves the lease as it was."""
+
     @property
-    def raw(self) -> str: ...
+    def raw(self) -> str:
+        """The stored text, byte for byte what was encoded."""
+
     @property
-    def headers(self) -> dict[str, str | int | float | bool | None]: ...
+    def headers(self) -> dict[str, str | int | float | bool | None]:
+        """The headers of the message, empty when it has none."""
+
     @property
-    def worker_id(self) -> str: ...
+    def worker_id(self) -> str:
+        """Who claimed it: the caller's `worker_id`; of a lease made by hand, the name in its token."""
+
     @property
-    def expires_at(self) -> float: ...
-    def remaining(self) -> float: ...
+    def expires_at(self) -> float:
+        """When it ends, on the queue's clock; of a run, all its leases end together."""
+
+    def remaining(self) -> float:
+        """Seconds left until the lease ends, by this process's own clock; 0.0 when it has ended."""
+
     def __copy__(self) -> Lease[_T_co]: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Lease[_T_co]: ...
     def __replace__(self, **changes: Any) -> Lease[Any]: ...

@@ -1,4 +1,4 @@
-"""The README's examples and the demo on every engine, by its URL."""
+"""The examples of README and docs, and the demo, on every engine, by its URL."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from pathlib import Path
 import pytest
 
 from tests.contract.views import Queue, queue_name
+from tests.docs.pages import Block, blocks
 from tests.script import run_python
-from tests.unit.test_readme import EXAMPLES, PRINTED
+
+URL = '"queue.db"'
+EXAMPLES = [
+    block
+    for block in (*blocks("README.md", "python"), *blocks("docs/queue.md", "python"))
+    if URL in block.text and "Transport" not in block.output
+]
 
 
-@pytest.mark.parametrize("number", range(len(PRINTED)))
-def test_the_example_runs_with_this_url(default_q: Queue, tmp_path: Path, number: int) -> None:
+def test_they_are_found() -> None:
+    assert len(EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=[block.name for block in EXAMPLES])
+def test_the_example_runs_with_this_url(default_q: Queue, tmp_path: Path, block: Block) -> None:
     if default_q.colour == "async":
         pytest.skip("async: the examples say themselves which colour they are")
     default_q.execute("DROP TABLE IF EXISTS done")
-    assert '"queue.db"' in EXAMPLES[number]
-    ran = run_python(tmp_path, "-c", EXAMPLES[number].replace('"queue.db"', repr(default_q.url)))
+    ran = run_python(tmp_path, "-c", block.text.replace(URL, repr(default_q.url)))
     default_q.execute("DROP TABLE IF EXISTS done")
     assert ran.returncode == 0, ran.stderr
-    assert sorted(ran.stdout.splitlines()) == sorted(PRINTED[number])
+    assert sorted(ran.stdout.splitlines()) == sorted(block.output.splitlines())
 
 
 def test_the_demo_runs_with_this_url(q: Queue, tmp_path: Path) -> None:

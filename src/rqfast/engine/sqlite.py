@@ -31,7 +31,7 @@ from .sqlite_reader import SqliteReader, inherited, read_together
 from .sqlite_refusals import is_busy, is_missing, refusal, refuse_read_only
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 
@@ -56,8 +56,8 @@ class SqliteEngine:
             raise ConfigError(f"SQLite 3.38 or newer is needed, this Python has {sqlite3.sqlite_version}")
         self.path = path
         self.queue = queue
-        self.clock = QueueClock(clock)
-        self.statements = Statements(queue)
+        self.clock: QueueClock = QueueClock(clock)
+        self.statements: Statements = Statements(queue)
         self._create = create
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
@@ -69,7 +69,7 @@ class SqliteEngine:
         self._db: sqlite3.Connection | None = None
         # A database in memory has one connection.
         self._reader = None if path == ":memory:" else SqliteReader(path, busy_timeout)
-        self.closed = False
+        self.closed: bool = False
         self._pid = 0
         self._at = -1
         self._phase = "begin"

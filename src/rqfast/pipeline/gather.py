@@ -28,7 +28,7 @@ MOST_TROUBLE = 200
 # Under which key asyncio, up to Python 3.13, keeps in a thread's state what the thread runs.
 RUNNING = "__asyncio_running_event_loop__"
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
@@ -90,7 +90,7 @@ class Gather:
         self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._intake = Intake(batcher, self._enter, self._wake, RUNNING, watch.claims_at_once)
-        self.start = self._intake.start
+        self.start: Callable[[Call], None] = self._intake.start
         self._sweeper: asyncio.TimerHandle | None = None
         self._tidy: int | None = None
         self._followers: set[asyncio.Task[None]] = set()

@@ -1,0 +1,80 @@
+"""Commands that README and docs show at a prompt are there, with the options that are shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import pytest
+import typer.main
+
+from rqfast.cli.app import make_app
+from tests.docs.pages import ROOT, Block, blocks, pages
+from tests.docs.session import commands
+
+# Programs of others.
+KNOWN = ("curl", "export", "pip", "rqlited", "sqlite3", ".", "docker", "kill")
+SHOWN = [
+    (block, command.line)
+    for page in ("CONTRIBUTING.md", *pages())
+    for block in blocks(page, "console", "")
+    for command in commands(block)
+]
+
+
+def test_they_are_found() -> None:
+    assert len(SHOWN) >= 20
+
+
+@pytest.mark.parametrize(("block", "line"), SHOWN, ids=[f"{block.page}: {line}" for block, line in SHOWN])
+def test_the_command_is_there(block: Block, line: str) -> None:
+    words = shlex.split(line.removesuffix("&"))
+    for part in split(words, "&&"):
+        wrong = fault(part, block.page)
+        assert wrong is None, f"{block.page}:{block.line}: {wrong}"
+
+
+def split(words: list[str], at: str) -> list[list[str]]:
+    if at not in words:
+        return [words]
+    place = words.index(at)
+    return [words[:place], *split(words[place + 1 :], at)]
+
+
+def fault(words: list[str], page: str) -> str | None:
+    """What is wrong with a command, None when nothing is."""
+    program = words[0]
+    if program == "rqfast":
+        return rqfast_fault(words[1:])
+    if program == "make":
+        return make_fault(words[1])
+    if program == "python":
+        return python_fault(words[1:], page)
+    return None if program in KNOWN or re.fullmatch(r"[A-Z_]+=.*", program) else f"what is {program}?"
+
+
+def rqfast_fault(words: list[str]) -> str | None:
+    command: Any = typer.main.get_command(make_app())
+    while words and hasattr(command, "commands"):
+        name, *words = words
+        if name not in command.commands:
+            return f"there is no command {name} under {command.name}"
+        command = command.commands[name]
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
+    return f"{command.name} has no {', '.join(unknown)}" if unknown else None
+
+
+def make_fault(target: str) -> str | None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return None if re.search(rf"^{target}:", makefile, re.MULTILINE) else f"make has no target {target}"
+
+
+def python_fault(words: list[str], page: str) -> str | None:
+    if words[0] == "-m":
+        module = words[1].replace(".", "/")
+        there = any((ROOT / f"{module}{end}").is_file() for end in (".py", "/__main__.py"))
+        return None if there or words[1] in ("venv", "pytest") else f"there is no module {words[1]}"
+    saved = {block.title for block in blocks(page, "python")}
+    return None if words[0] in saved or (ROOT / words[0]).is_file() else f"the page has no file {words[0]}"

@@ -1,0 +1,35 @@
+"""The Python of README and docs runs as it stands, and prints what stands below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, blocks, pages
+from tests.script import run_python
+
+# A block with a title is a file that a reader saves: see test_sessions.py.
+EXAMPLES = [block for page in pages() for block in blocks(page, "python") if block.title is None]
+
+
+def test_they_are_found() -> None:
+    assert len(EXAMPLES) >= 25
+    assert {"README.md", "docs/queue.md", "docs/subscriptions.md"} <= {block.page for block in EXAMPLES}
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=[block.name for block in EXAMPLES])
+def test_the_example_runs(block: Block, tmp_path: Path) -> None:
+    ran = run_python(tmp_path, "-c", block.text)
+    assert ran.returncode == 0, f"{block.page}:{block.line}\n{ran.stderr}"
+    assert ran.stdout == block.output, f"{block.page}:{block.line}"
+
+
+def test_what_is_printed_stands_below_its_code() -> None:
+    stray = [
+        f"{page}:{output.line}"
+        for page in pages()
+        for output in blocks(page, "text")
+        if not any(output.text == one.output for one in blocks(page, "python"))
+    ]
+    assert stray == []

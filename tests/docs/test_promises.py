@@ -1,0 +1,50 @@
+"""The tests, files and programs that the docs name are there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT, pages, read
+
+NAMED = re.compile(r"`(\w+/test_\w+\.py)::(\w*)`")
+# A table with a test for each promise, and how many rows it has at least.
+TABLES = {
+    "docs/guarantees.md": ("## The rules", 24),
+    "docs/subscriptions.md": ("## Which test shows it", 40),
+    "docs/limits.md": ("# Limits", 30),
+}
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_each_promise_has_its_tests(page: str) -> None:
+    heading, least = TABLES[page]
+    table = read(page).partition(heading)[2].partition("## Soak")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| --")]
+    promises = [row for row in rows if "| tests |" not in row]
+    assert len(promises) >= least
+    assert [row for row in promises if "::test_" not in row and "](" not in row] == []
+    assert len(NAMED.findall(table)) == table.count("::")
+
+
+def test_each_rule_is_told() -> None:
+    found = re.findall(r"^\| \*\*(\d+)\. ", read("docs/guarantees.md"), re.MULTILINE)
+    assert found == [str(number) for number in range(1, 14)]
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "::test_" in read(page)])
+def test_each_test_that_is_named_is_there(page: str) -> None:
+    missing = [
+        f"{file}::{test}"
+        for file, test in NAMED.findall(read(page))
+        if not re.search(rf"^(async )?def {test}\(", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", *pages()])
+def test_each_file_that_is_named_is_there(page: str) -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.(?:py|pxi|pyx|sql|md))`", read(page))
+    below = [ROOT, ROOT / "src", ROOT / "src" / "rqfast", ROOT / "tests"]
+    assert [name for name in named if not any((folder / name).is_file() for folder in below)] == []
