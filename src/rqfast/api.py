@@ -47,8 +47,8 @@ class Transport(Protocol[T]):
 
         Args:
             group_id: messages of a group are worked one at a time, in order; 1 to 1,024 UTF-8 bytes.
-            event: any JSON value; `bytes` are JSON text already encoded and are kept byte for byte, a `str` is a
-                JSON string.
+            event: any JSON value, 16 MiB of text at most; `bytes` are JSON text already encoded and are kept byte for
+                byte, a `str` is a JSON string.
             priority: the group's, 0 to 4, set by its first publish; `min_priority` of a claim filters by it.
             delay: seconds until it is due; it holds back nothing due earlier of its rank or a smaller one.
             rank: its place in the group, smaller first.

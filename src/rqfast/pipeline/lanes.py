@@ -188,12 +188,13 @@ class Lane:
             # To give up on a number is to spend it on an empty request.
             program = batch.empty_program(self._texts, self.name, number, now)
             names = EMPTY
+        body = encode_program(program)
         copy = asyncio.create_task(
-            self._engine.attempt(node, EXECUTE, encode_program(program), names),
+            self._engine.attempt(node, EXECUTE, body, names),
             name=f"rqfast: request {number}",
         )
         copies[copy] = node
-        self.progress.sent(asyncio.get_running_loop().time())
+        self.progress.sent(asyncio.get_running_loop().time(), len(body))
 
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
