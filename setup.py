@@ -41,7 +41,6 @@ core = Extension(
 core.cython_directives = directives
 
 
-
 class ReproducibleSdist(sdist):
     """With SOURCE_DATE_EPOCH, two builds of one commit are the same file, as wheels are; setuptools leaves in the
     archive when and by whom the files were checked out."""

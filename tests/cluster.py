@@ -141,6 +141,7 @@ class Node:
         args: Sequence[str] = (),
         auth: Auth | None = None,
         tls: tuple[Path, Path] | None = None,
+        client: tuple[Path, Path] | None = None,
         binary: str | None = None,
         memory: int = MEMORY_BYTES,
     ) -> None:
@@ -157,6 +158,8 @@ class Node:
         self._has_state = False  # it has been ready once: its folder says who its peers are
         self._process: subprocess.Popen[bytes] | None = None
         self._context = ssl.create_default_context(cafile=str(tls[0])) if tls else None
+        if self._context is not None and client is not None:
+            self._context.load_cert_chain(*map(str, client))  # for `-http-verify-client`
         _nodes.add(self)
 
     # -- life ------------------------------------------------------------------------------------------
@@ -344,6 +347,7 @@ class Cluster:
         args: Sequence[str] = (),
         auth: Auth | None = None,
         tls: tuple[Path, Path] | None = None,
+        client: tuple[Path, Path] | None = None,
         binary: str | None = None,
     ) -> None:
         self.auth = auth
@@ -351,7 +355,7 @@ class Cluster:
         self._leader: Node | None = None
         try:
             for number in range(1, n + 1):
-                self.nodes.append(Node(str(number), args=args, auth=auth, tls=tls, binary=binary))
+                self.nodes.append(Node(str(number), args=args, auth=auth, tls=tls, client=client, binary=binary))
             first, *others = self.nodes
             first.start()
             for node in others:

@@ -68,3 +68,22 @@ class DevDatabase:
         bad = [slot["error"] for slot in [*slots, found] if "error" in slot]
         assert not bad, f"{bad[0]} for {statements!r:.500}"
         return slots
+
+
+class DevCluster(DevDatabase):
+    """The same as if it were a cluster of one node, which always leads."""
+
+    @property
+    def nodes(self) -> list[DevNode]:
+        """Its one node."""
+        return [DevNode(self.server.port)]
+
+    def leader(self) -> DevNode:
+        """Its one node."""
+        return self.nodes[0]
+
+
+class DevNode(NamedTuple):
+    """A dev server as a node."""
+
+    http_port: int

@@ -131,14 +131,15 @@ class Proxy:
 
     Rules are asked in the order in which they were made; the first that matches and is not spent acts. All
     take `match` (a predicate on the exchange, by default `is_write`), `count` (None: no end) and `skip`.
+    `remember`: how many exchanges are kept.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, remember: int = 20_000) -> None:
         self.upstream = (host, port)
         self.addresses: dict[str, str] = {}  # "host:port" -> "host:port", in what servers say of each other
         self.lock = threading.Lock()
         self.rules: list[Rule] = []
-        self.exchanges: collections.deque[Exchange] = collections.deque(maxlen=20_000)
+        self.exchanges: collections.deque[Exchange] = collections.deque(maxlen=remember)
         self._changed = threading.Condition(self.lock)
         self._numbers = 0
         self._busy: dict[asyncio.StreamWriter, bool] = {}
@@ -456,9 +457,9 @@ class Proxy:
 class ProxiedCluster:
     """One proxy before every node of a cluster; what nodes say of each other leads to the proxies."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, remember: int = 20_000) -> None:
         self.cluster = cluster
-        self.proxies = [Proxy("127.0.0.1", node.http_port) for node in cluster.nodes]
+        self.proxies = [Proxy("127.0.0.1", node.http_port, remember=remember) for node in cluster.nodes]
         addresses = {
             f"127.0.0.1:{node.http_port}": f"127.0.0.1:{proxy.port}"
             for node, proxy in zip(cluster.nodes, self.proxies, strict=True)

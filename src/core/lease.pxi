@@ -149,8 +149,9 @@ cdef class Lease:
         return hash((self.seq, self.group_id, self.token))
 
     def __repr__(self):
-        return (f"Lease(seq={self.seq}, group_id={self.group_id!r}, token={self.token!r}, "
-                f"attempts={self.attempts}, expires_at={self._ends()!r})")
+        # Neither what it holds nor its token, by which anybody could settle it.
+        return (f"Lease(seq={self.seq}, group_id={self.group_id!r}, attempts={self.attempts}, "
+                f"expires_at={self._ends()!r})")
 
     def __copy__(self):
         cdef Lease copy = Lease.__new__(Lease)

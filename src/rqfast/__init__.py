@@ -25,7 +25,7 @@ What there is; each has a help of its own, as help(rqfast.Transport):
     Worker, Subscription, Context               serve handlers; what a handler knows of its message
     Ack, Retry, RetryAfter, Drop, Dead          outcomes: what a handler makes of a message (Outcome)
     Exponential, Counts, Database               back-off; what a worker has done; for its start-up hooks
-    Hooks, Event                                told of what happens, for metrics and traces
+    Hooks, Event, Sending                       told of what happens, for metrics and traces
     Inbox, Address, Column                      a table of your own as a source of messages; roles of its columns:
                                                 Id, Group, Priority, RetryAt, Attempt, LockedUntil, Token, Payload,
                                                 Header, Headers, ProcessedAt
@@ -69,7 +69,7 @@ from .errors import (
     Unavailable,
 )
 from .model import DeadLetter, GroupInfo, Message, Stats, StoredMessage
-from .observe.hooks import Event, Hooks
+from .observe.hooks import Event, Hooks, Sending
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
@@ -127,6 +127,7 @@ __all__ = [
     "RqfastError",
     "RqliteTransport",
     "SchemaError",
+    "Sending",
     "SqliteTransport",
     "StatementError",
     "Stats",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from .api import Transport
 from .errors import ConfigError
+from .observe.hooks import Heard, Hooks, checked
 from .transport.awaitable import AwaitableTransport, Opening
+from .transport.hidden import hidden_options, hidden_url
+from .transport.observed import observed, observed_async
 from .transport.over_loop import RqliteTransport
 from .transport.over_thread import AsyncSqliteTransport
 from .transport.rqlite_async import AsyncRqliteTransport
@@ -22,17 +25,26 @@ RQLITE_SCHEMES = ("http", "https", "rqlite", "rqlites")
 
 @overload
 def connect(
-    url: str | os.PathLike[str] | None = None, *, decode: Callable[[str], T], **options: Any
+    url: str | os.PathLike[str] | None = None,
+    *,
+    decode: Callable[[str], T],
+    hooks: Iterable[Hooks] = (),
+    **options: Any,
 ) -> Transport[T]: ...
 @overload
-def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transport[Any]: ...
-def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transport[Any]:
+def connect(
+    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+) -> Transport[Any]: ...
+def connect(
+    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+) -> Transport[Any]:
     """Open a queue.
 
     Args:
         url: `http(s)://[user:pass@]host:port[,host:port..]` or `rqlite(s)://..` for an rqlite cluster;
             `sqlite:///relative.db`, `sqlite:////absolute.db` or a bare path for an embedded file; `:memory:` for a
             queue of its own in memory.  Without it the variable RQFAST_URL.
+        hooks: told of what is published (`Hooks.publishing` and `published`).
         **options: of all engines: `queue` (a name makes a second queue), `create`, `encode`, `decode`, `clock`, `lost`
             ("raise" or "warn"), `max_batch`, `max_in_flight`, `max_poll`, `dedup_window`; of rqlite: `timeout`,
             `connect_retries`, `retry_delay` (opening waits for a leader 30 times 1 s, whatever `timeout` is), `auth`,
@@ -49,18 +61,28 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Transp
         1
     """
     url, is_rqlite = locate(url)
-    if is_rqlite:
-        return RqliteTransport.from_url(url, **options)
-    return SqliteTransport(url, **options)
+    options = hidden_options(options)
+    told = checked(hooks)
+    if not Heard(told).of_publishing:
+        return RqliteTransport.from_url(url, **options) if is_rqlite else SqliteTransport(url, **options)
+    return observed(url, is_rqlite, told, options)
 
 
 @overload
 def connect_async(
-    url: str | os.PathLike[str] | None = None, *, decode: Callable[[str], T], **options: Any
+    url: str | os.PathLike[str] | None = None,
+    *,
+    decode: Callable[[str], T],
+    hooks: Iterable[Hooks] = (),
+    **options: Any,
 ) -> Opening[AwaitableTransport[T]]: ...
 @overload
-def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening[AwaitableTransport[Any]]: ...
-def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening[AwaitableTransport[Any]]:
+def connect_async(
+    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+) -> Opening[AwaitableTransport[Any]]: ...
+def connect_async(
+    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+) -> Opening[AwaitableTransport[Any]]:
     """Open a queue for asyncio; the result is awaited or entered.  See `connect`.
 
     Example:
@@ -68,9 +90,11 @@ def connect_async(url: str | os.PathLike[str] | None = None, **options: Any) -> 
         ...     await t.publish("customer-7", {"total": 3})
     """
     url, is_rqlite = locate(url)
-    if is_rqlite:
-        return AsyncRqliteTransport.from_url(url, **options)
-    return AsyncSqliteTransport.from_url(url, **options)
+    options = hidden_options(options)
+    told = checked(hooks)
+    if not Heard(told).of_publishing:
+        return (AsyncRqliteTransport if is_rqlite else AsyncSqliteTransport).from_url(url, **options)
+    return observed_async(url, is_rqlite, told, options)
 
 
 def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
@@ -87,4 +111,5 @@ def locate(url: str | os.PathLike[str] | None) -> tuple[str, bool]:
         url = os.fspath(url)
     if not isinstance(url, str):
         raise ConfigError(f"a URL is a str, not {type(url).__name__}")
-    return url, url.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in url
+    where: str = hidden_url(url)
+    return where, where.partition("://")[0].lower() in RQLITE_SCHEMES and "://" in where

@@ -20,19 +20,19 @@ Header: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to publish, as a value: the arguments of `publish`.
+    """A message to publish, as a value: the arguments of `publish`.  It prints without its event and headers.
 
     Example:
         >>> Message("customer-7", {"total": 3}, rank=-1)
-        Message(group_id='customer-7', event={'total': 3}, priority=0, delay=0, rank=-1, headers=None, dedup_id=None)
+        Message(group_id='customer-7', priority=0, delay=0, rank=-1, dedup_id=None)
     """
 
     group_id: str
-    event: Any
+    event: Any = field(repr=False)
     priority: int = 0
     delay: Seconds = 0
     rank: int = 0
-    headers: Mapping[str, Header] | None = None
+    headers: Mapping[str, Header] | None = field(default=None, repr=False)
     dedup_id: str | None = None
 
 

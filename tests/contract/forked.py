@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -115,10 +116,10 @@ def fork_and_fail(address: Address, how: str) -> None:
     view.close()
 
 
-def error_of(call: Callable[[], object]) -> rqfast.RqfastError | None:
+def error_of(call: Callable[[], object], *others: type[Exception]) -> Exception | None:
     try:
         call()
-    except rqfast.RqfastError as error:
+    except (rqfast.RqfastError, *others) as error:
         return error
     return None
 
@@ -141,3 +142,33 @@ def no_file(path: Path) -> Iterator[None]:
     yield
     path.rmdir()
     aside.rename(path)
+
+
+def fork_on_a_loop(address: Address) -> None:
+    """Fork in a coroutine while calls of an async transport are in flight; the child opens another on its own loop."""
+
+    async def child_work() -> None:
+        async with rqfast.connect_async(address.url, **address.options) as transport:
+            await transport.publish("child", 0, TOP)
+
+    async def script() -> None:
+        async with rqfast.connect_async(address.url, **address.options) as transport:
+            before = [transport.publish("parent", n) for n in range(50)]
+            waiting = transport.claim("parent", 600, TOP, wait=None)
+            await before[0]
+            before += [transport.publish("parent", n) for n in range(50, 100)]
+            await asyncio.sleep(0)
+
+            def work() -> None:
+                refused = error_of(lambda: transport.publish("child", 1), RuntimeError)
+                assert refused is not None and "loop" in str(refused)
+                asyncio.run(child_work())
+
+            in_child(work)
+            seqs = await asyncio.gather(*before)
+            assert seqs == sorted(seqs)
+            lease = await asyncio.wait_for(waiting, CHILD_SECONDS)
+            assert lease is not None and lease.group_id == "child"
+            await transport.ack(lease)
+
+    asyncio.run(script())

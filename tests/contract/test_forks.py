@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rqfast
-from tests.contract.conftest import EmbeddedDatabase
-from tests.contract.forked import fork_and_fail, fork_elsewhere, fork_while_busy
+from tests.contract.conftest import ENGINES, EmbeddedDatabase
+from tests.contract.forked import fork_and_fail, fork_elsewhere, fork_on_a_loop, fork_while_busy
 from tests.contract.processes import HAS_FORK, SPAWN, join_all
 from tests.contract.views import Queue, queue_name, run_async
 
@@ -36,15 +36,30 @@ def events(q: Queue) -> list[str]:
     return [event for (event,) in q.sql(f"SELECT event FROM {q.table('messages')} ORDER BY seq")]
 
 
-def test_a_fork_while_other_threads_work(embedded: Queue) -> None:
+@pytest.fixture(params=["embedded", pytest.param("one node", marks=pytest.mark.cluster("one node"))])
+def sq(request: pytest.FixtureRequest) -> Iterator[Queue]:
+    q = Queue(request.param, "sync", ENGINES[request.param](request), queue_name())
+    yield q
+    q.close()
+
+
+def test_a_fork_while_other_threads_work(sq: Queue) -> None:
     """What waits at the fork is the parent's and is published once; a child claims under a name of its own."""
-    q = embedded
+    q = sq
     run(fork_while_busy, q.address)
     rows = q.sql(f"SELECT group_id, event FROM {q.table('messages')} ORDER BY seq")
     for number in range(6):
         found = [int(event) for group, event in rows if group == f"parent {number}"]
         assert found == list(range(len(found)))
     assert not any(group.startswith("child") for group, _ in rows)
+
+
+def test_a_fork_on_a_loop_with_calls_in_flight(sq: Queue) -> None:
+    """They are the parent's; its transport belongs to its loop, and says so in the child."""
+    q = sq
+    run(fork_on_a_loop, q.address)
+    rows = q.sql(f"SELECT group_id, event FROM {q.table('messages')} ORDER BY seq")
+    assert rows == [("parent", str(n)) for n in range(100)]
 
 
 def test_a_relative_path_stays_where_it_was(tmp_path: Path) -> None:

@@ -15,54 +15,20 @@ import pytest
 import rqfast
 from tests.cluster import Cluster, Node, wait_until
 from tests.fault.calls import EACH, GROUP, Call, rows, take
-from tests.fault.conftest import FaultyQueue, faulty_queue
+from tests.fault.conftest import FaultyQueue, faulty_queue, mend
 from tests.fault.load import Load
 from tests.proxy import Exchange, Fault
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def lone() -> Iterator[Cluster]:
-    with Cluster(1) as cluster:
-        yield cluster
-
-
-def mend(cluster: Cluster) -> None:
-    """Bring every node back."""
-    for node in cluster.nodes:
-        if node.paused:
-            node.resume()
-        elif not node.running:
-            node.restart(wait=False)
-    for node in cluster.nodes:
-        node.wait_ready()
-    cluster.wait_leader()
-    cluster.wait_applied()
-
-
 @pytest.fixture(params=["sync", "async"])
-def q(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[FaultyQueue]:
-    """A queue on three nodes of this file, which are all up again afterwards."""
-    mend(cluster)
-    with faulty_queue("three nodes", request.param, cluster) as q:
+def q(request: pytest.FixtureRequest, mortal_nodes: Cluster) -> Iterator[FaultyQueue]:
+    """A queue on three nodes, which are all up again afterwards."""
+    mend(mortal_nodes)
+    with faulty_queue("three nodes", request.param, mortal_nodes) as q:
         yield q
-        mend(cluster)
-
-
-@pytest.fixture
-def alone(lone: Cluster) -> Iterator[FaultyQueue]:
-    """A queue on the one node of this file."""
-    mend(lone)
-    with faulty_queue("one node", "async", lone) as q:
-        yield q
-        mend(lone)
+        mend(mortal_nodes)
 
 
 def in_thread(step: Callable[[], Any]) -> Future[Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
 from rqfast.sql import Statements
@@ -15,6 +15,7 @@ from .plans import (
     BEHIND,
     COUNTS,
     DEDUP_IDS,
+    EVERY,
     EXTRAS,
     FATES,
     GROUPS,
@@ -27,15 +28,18 @@ from .plans import (
     RARE_EXTRAS,
     RARE_SETTLEMENTS,
     SETTLEMENTS,
+    SOME,
     VISIBILITIES,
     WHICH,
     WORKERS,
+    Bound,
     Done,
     Op,
     Plan,
     Pub,
     Take,
 )
+from .stores import Store
 from .world import World
 
 ONLY_ACKS = SETTLEMENTS[:1]
@@ -62,6 +66,9 @@ class Habits:
         self.meddling = choose.choice((0.0, 0.1, 0.3))
         self.ties = choose.choice((0.0, 0.4))
         self.runs = choose.choice((0.0, 0.3, 0.9))
+        self.bundles = choose.choice((0.0, 0.0, 0.3))
+        self.some = choose.choice((0.0, 0.0, 0.4))
+        self.races = 0.0
         # How much of it old workers and publishers do; their clocks.
         self.plain = 0.0
         self.ahead = choose.choice((AHEAD, AHEAD[:1]))
@@ -77,16 +84,20 @@ def drive(statements: Statements, queue: str | None, seed: int, steps: int, **ha
         AssertionError: the queue and the oracle do not agree.
         sqlite3.IntegrityError: the statements do not agree with one another.
     """
-    db = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
-    try:
-        world = World(db, statements, queue)
-        usual = Habits(seed)
-        vars(usual).update(habits)
-        for _ in range(steps):
-            step(world, usual)
-        return world.counts
-    finally:
-        db.close()
+    with closing(Store()) as store:
+        return drive_on(store, statements, queue, seed, steps, **habits)
+
+
+def drive_on(
+    store: Store, statements: Statements, queue: str | None, seed: int, steps: int, **habits: object
+) -> Counter[str]:
+    """The same on a store that has no such queue yet."""
+    world = World(store, statements, queue)
+    usual = Habits(seed)
+    vars(usual).update(habits)
+    for _ in range(steps):
+        step(world, usual)
+    return world.counts
 
 
 def step(world: World, habits: Habits) -> None:
@@ -100,7 +111,8 @@ def step(world: World, habits: Habits) -> None:
     else:
         _meddle(world, habits)
     world.check()
-    world.look(choose.choice(habits.min_priorities), choose.choice(PAUSES))
+    some = choose.choice((EVERY, *SOME)) if habits.some else EVERY
+    world.look(choose.choice(habits.min_priorities), choose.choice(PAUSES), some)
 
 
 def _meddle(world: World, habits: Habits) -> None:
@@ -131,6 +143,21 @@ def _plain(world: World, habits: Habits) -> None:
 def _request(world: World, habits: Habits) -> None:
     choose = habits.choose
     is_crowded = len(world.oracle.messages) >= habits.crowd
+    if habits.races and choose.random() < habits.races:
+        plans = {name: _calls(habits, is_crowded) for name in "AB"}
+        world.race(plans, choose.choice(habits.behind))
+        return
+    world.request(
+        choose.choice("AB"),
+        _calls(habits, is_crowded),
+        behind=choose.choice(habits.behind),
+        fate=choose.choice(habits.fates),
+        tidy=choose.choice((None, None, None, 0, 2)),
+    )
+
+
+def _calls(habits: Habits, is_crowded: bool) -> list[Plan]:
+    choose = habits.choose
     plans: list[Plan] = []
     for _ in range(choose.choice(habits.calls)):
         if choose.random() < habits.operating:
@@ -138,13 +165,7 @@ def _request(world: World, habits: Habits) -> None:
             continue
         kind = choose.random() * (0.65 if is_crowded else 1.0)
         plans.append(_take(habits) if kind < 0.2 else _done(habits) if kind < 0.55 else _pub(habits))
-    world.request(
-        choose.choice("AB"),
-        plans,
-        behind=choose.choice(habits.behind),
-        fate=choose.choice(habits.fates),
-        tidy=choose.choice((None, None, None, 0, 2)),
-    )
+    return plans
 
 
 def _pub(habits: Habits) -> Pub:
@@ -154,7 +175,11 @@ def _pub(habits: Habits) -> Pub:
     return Pub(choose.choice(habits.groups), choose.choice(PRIORITIES), rank, delay, dedup, headers)
 
 
-def _done(habits: Habits) -> Done:
+def _done(habits: Habits) -> Done | Bound:
+    choose = habits.choose
+    if habits.bundles and choose.random() < habits.bundles:
+        news = tuple(_pub(habits) for _ in range(choose.choice((0, 1, 1, 2))))
+        return Bound(choose.choice(WHICH), choose.choice((1, 1, 1, 2, 3)), news, choose.random() < 0.3)
     how, argument = habits.choose.choice(habits.settlements)
     return Done(habits.choose.choice(WHICH), how, argument, habits.choose.choice(COUNTS))
 
@@ -168,4 +193,5 @@ def _take(habits: Habits) -> Take:
         choose.choice(WORKERS),
         choose.choice(WHICH) if choose.random() < habits.ties else None,
         choose.random() < habits.runs,
+        choose.choice(SOME) if habits.some and choose.random() < habits.some else EVERY,
     )

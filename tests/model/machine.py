@@ -6,7 +6,6 @@ oracle agreed.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from dataclasses import replace
 from typing import ClassVar
@@ -22,6 +21,7 @@ from .plans import (
     BEHIND,
     COUNTS,
     DEDUP_IDS,
+    EVERY,
     EXTRAS,
     FATES,
     GROUPS,
@@ -32,16 +32,20 @@ from .plans import (
     PLAIN_SETTLEMENTS,
     PRIORITIES,
     SETTLEMENTS,
+    SOME,
     VISIBILITIES,
     WHICH,
     WORKERS,
+    Bound,
     Done,
+    Only,
     Op,
     Plan,
     Pub,
     Send,
     Take,
 )
+from .stores import Store
 from .world import World
 
 groups = st.sampled_from(GROUPS)
@@ -58,11 +62,24 @@ messages = st.sampled_from(
         for priority in PRIORITIES
     ]
 )
+bundles = st.sampled_from(
+    [
+        Bound(0, count, publish, writes)
+        for count in (1, 1, 2)
+        for publish in ((Pub("b"),), (Pub("a", 2), Pub("b", 1, -1)), (Pub("a", dedup=DEDUP_IDS[0]),), ())
+        for writes in (False, False, True)
+    ]
+)
 settlements = st.sampled_from([Done(0, how, argument, count) for count in COUNTS for how, argument in SETTLEMENTS])
 claims = st.sampled_from(
     [
-        Take(limit, visibility, min_priority, run=run)
-        for run in (False, False, True)
+        Take(limit, visibility, min_priority, run=run, only=only)
+        for run, only in (
+            (False, EVERY),
+            (False, EVERY),
+            (True, EVERY),
+            *((run, some) for run in (False, True) for some in SOME),
+        )
         for min_priority in MIN_PRIORITIES
         for limit in LIMITS
         for visibility in VISIBILITIES
@@ -93,8 +110,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.db = sqlite3.connect(":memory:", isolation_level=None, cached_statements=256)
-        self.world = World(self.db, self.statements, None, note)
+        self.store = Store()
+        self.world = World(self.store, self.statements, None, note)
         self.calls: list[Plan] = []
         self.is_checked = False
 
@@ -120,6 +137,11 @@ class QueueMachine(RuleBasedStateMachine):
         """A settlement: of the newest lease (0), of an earlier one, or once more of one that is spent (-1)."""
         self._call(replace(settlement, lease=lease), then)
 
+    @rule(lease=st.sampled_from(WHICH), bundle=bundles, then=sendings)
+    def hand_on(self, lease: int, bundle: Bound, then: Send | None) -> None:
+        """An acknowledgement, or several, with messages and a statement of the user's."""
+        self._call(replace(bundle, lease=lease), then)
+
     @rule(first=settlements, second=settlements, lease=st.sampled_from(WHICH), then=sendings)
     def settle_two(self, first: Done, second: Done, lease: int, then: Send | None) -> None:
         """The newest lease and another one, which may be the same."""
@@ -136,10 +158,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.world.request(then.client, calls, behind=then.behind, fate=then.fate, tidy=then.tidy)
         self.is_checked = False
 
-    @rule(min_priority=min_priorities, ahead=pauses)
-    def look(self, min_priority: int, ahead: float) -> None:
+    @rule(min_priority=min_priorities, ahead=pauses, only=st.sampled_from((EVERY, EVERY, *SOME)))
+    def look(self, min_priority: int, ahead: float, only: Only) -> None:
         """A waiting claim looks."""
-        self.world.look(min_priority, ahead)
+        self.world.look(min_priority, ahead, only)
 
     @rule(operation=st.sampled_from(OPERATIONS), group=groups, then=sendings)
     def operate(self, operation: Op, group: str, then: Send | None) -> None:
@@ -163,7 +185,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Add up what happened."""
         self.counts.update(self.world.counts)
         self.counts["examples"] += 1
-        self.db.close()
+        self.store.close()
 
 
 class MixedMachine(QueueMachine):
@@ -208,7 +230,7 @@ class TwoQueuesMachine(QueueMachine):
     def __init__(self) -> None:
         super().__init__()
         self.other = self.world
-        self.world = World(self.db, self.named, "orders", note)
+        self.world = World(self.store, self.named, "orders", note)
 
     @rule()
     def go_to_the_other_queue(self) -> None:

@@ -64,6 +64,7 @@ class DeadLetter(NamedTuple):
     message: Message
     priority: int
     reason: str
+    error: str | None
     died_at: float
 
 
@@ -84,6 +85,8 @@ class New(NamedTuple):
     delay: float = 0.0
     headers: str | None = None
     dedup: str | None = None
+    # It came with an acknowledgement that was refused.
+    skipped: bool = False
 
 
 class Settlement(NamedTuple):
@@ -94,6 +97,7 @@ class Settlement(NamedTuple):
     group: str
     how: str
     argument: float | str = 0.0
+    error: str | None = None
 
 
 @dataclass
@@ -123,29 +127,43 @@ class Oracle:
         """The only message of a group that can be claimed."""
         return min((m for m in self.messages.values() if m.group == group), key=Message.order, default=None)
 
-    def is_claimable(self, group: str, time: float) -> bool:
-        """Whether a claim may take the head of this group: it is due, and nothing holds the group back."""
-        head = self.head(group)
-        if head is None or head.due > time or self.groups[group].paused:
-            return False
-        return not any(m.held_at(time) for m in self.of(group))
+    def by_group(self) -> dict[str, list[Message]]:
+        """The messages of each group that has one, in claim order."""
+        found: dict[str, list[Message]] = {}
+        for message in self.messages.values():
+            found.setdefault(message.group, []).append(message)
+        for messages in found.values():
+            messages.sort(key=Message.order)
+        return found
 
     def claimable(self, min_priority: int = 0, time: float | None = None) -> list[str]:
-        """The groups that a claim of this `min_priority` may take, now or at a later time."""
+        """The groups that a claim of this `min_priority` may take, now or at a later time.
+
+        Their head is due, and nothing holds them back.
+        """
         at = self.time if time is None else time
         if self.paused:
             return []
+        messages = self.by_group()
         return [
             name
             for name, group in self.groups.items()
-            if group.priority >= min_priority and self.is_claimable(name, at)
+            if group.priority >= min_priority
+            and not group.paused
+            and name in messages
+            and messages[name][0].due <= at
+            and not any(m.held_at(at) for m in messages[name])
         ]
 
-    def ready_at(self, group: str) -> float:
-        """When a group that is not paused can be claimed, as far as is known now; any time up to now means now."""
-        held = [m.held_until for m in self.of(group) if m.held_at(self.time)]
-        head = self.head(group)
-        return max([*held, 0.0 if head is None else head.due])
+    def ready(self) -> dict[str, float]:
+        """When each group that has a message can be claimed, but for a pause, as far as is known now.
+
+        Any time up to now means now.
+        """
+        return {
+            group: max([messages[0].due, *(m.held_until for m in messages if m.held_at(self.time))])
+            for group, messages in self.by_group().items()
+        }
 
     def in_work(self, message: Message) -> bool:
         """Whether a worker holds this message now."""
@@ -177,18 +195,23 @@ class Oracle:
 
     def settle(self, settlements: Sequence[Settlement]) -> list[str]:
         """All verdicts first, then all effects; returns the verdicts."""
-        verdicts: list[str] = []
-        done: set[int] = set()
-        for one in settlements:
-            verdicts.append(self._verdict(one, done))
-            if one.how == "ack" and verdicts[-1] == ACCEPTED:
-                done.add(one.seq)
+        verdicts = self.verdicts(settlements)
         accepted = [one for one, verdict in zip(settlements, verdicts, strict=True) if verdict == ACCEPTED]
         self._give_back_rests([self.messages[one.seq] for one in accepted if one.how in PUT_BACK])
         for one in accepted:
             self._settle_one(self.messages[one.seq], one)
         for one in settlements:
             self.drain(one.group)
+        return verdicts
+
+    def verdicts(self, settlements: Sequence[Settlement]) -> list[str]:
+        """What is to become of them; changes nothing."""
+        verdicts: list[str] = []
+        done: set[int] = set()
+        for one in settlements:
+            verdicts.append(self._verdict(one, done))
+            if one.how == "ack" and verdicts[-1] == ACCEPTED:
+                done.add(one.seq)
         return verdicts
 
     def _verdict(self, one: Settlement, done: set[int]) -> str:
@@ -204,7 +227,7 @@ class Oracle:
         elif one.how == "dead":
             del self.messages[one.seq]
             priority = self.groups[one.group].priority
-            self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), self.time)
+            self.dead[one.seq] = DeadLetter(message, priority, str(one.argument), one.error, self.time)
         elif one.how == "extend":
             for other in self.held_with(message):
                 other.held_until = self.time + float(one.argument)
@@ -235,12 +258,17 @@ class Oracle:
         if group in self.groups and not self.groups[group].paused and self.head(group) is None:
             del self.groups[group]
 
-    def publish(self, news: Sequence[New], window: float) -> list[int]:
+    def publish(self, news: Sequence[New], window: float) -> list[int | None]:
         """Put messages in; returns the seq of each, that of the first publish where a dedup id stands."""
         if any(new.dedup is not None for new in news):
+            # Also where the acknowledgement was refused.
             self.dedup = {name: known for name, known in self.dedup.items() if known.until > self.time}
-        base, seqs = self.last_seq, []
+        base = self.last_seq
+        seqs: list[int | None] = []
         for seq, new in enumerate(news, base + 1):
+            if new.skipped:
+                seqs.append(None)
+                continue
             if new.dedup is not None and new.dedup in self.dedup:
                 seqs.append(self.dedup[new.dedup].seq)
                 continue
@@ -251,7 +279,7 @@ class Oracle:
                 self.dedup[new.dedup] = Known(seq, self.time + window)
             seqs.append(seq)
         for new in news:
-            if self.head(new.group) is None:
+            if new.skipped or self.head(new.group) is None:
                 continue
             group = self.groups.setdefault(new.group, Group(new.priority, self.new_turn))
             if group.priority == NO_PRIORITY:

@@ -31,7 +31,7 @@ class PlainSide:
         """Publish a message; its place and its group's turn are those that rqfast would have given them."""
         world = self._world
         event = Event(world.new_event()).model_dump_json()
-        world.transaction(statements.publish(group, event, priority))
+        world.store.transaction(statements.publish(group, event, priority))
         world.oracle.plain_publish(group, event, priority)
         world.counts["plain publish"] += 1
         world.tell(f"#   plain publish {world.oracle.last_seq} to {group!r}")
@@ -40,13 +40,13 @@ class PlainSide:
         """Claim by a clock that is `ahead` of the others; whatever is found, it must be the worker's to have."""
         world = self._world
         token, now = f"old:{next(self._tokens)}", world.now + ahead
-        world.transaction([statements.claim(token, now, visibility, min_priority)])
-        rows = world.transaction([statements.claimed(token)])[0]
+        world.store.transaction([statements.claim(token, now, visibility, min_priority)])
+        rows = world.store.transaction([statements.claimed(token)])[0]
         if not rows:
             world.counts["plain claim of nothing"] += 1
             return
         seq, group, _ = rows[0]
-        world.transaction([statements.served(group, now)])
+        world.store.transaction([statements.served(group, now)])
         world.oracle.plain_claim(seq, token, now + visibility)
         self.hand = [*self.hand, Lease(seq, group, Event(seq), token)][-IN_HAND:]
         world.counts["plain claim"] += 1
@@ -63,7 +63,7 @@ class PlainSide:
             program = statements.ack(lease)
         if world.oracle.is_held_by_rqfast(lease.seq):
             world.counts["plain settlement of a live lease"] += 1
-        world.transaction(program)
+        world.store.transaction(program)
         holder = PARKED if how == "park" else None
         world.oracle.plain_settle(lease.seq, lease.group_id, how, holder, world.now + argument)
         world.counts[f"plain {how}"] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-GROUPS: Final = ("a", "b", "c", "d'x", "e", "f")
+GROUPS: Final = ("a", "b", "ab", "d'x", "a\u00e9", "f")
 PRIORITIES: Final = (0, 0, 1, 2, 3, 4)
 MIN_PRIORITIES: Final = (0, 0, 0, 2, 1, 3, 4)
 DEDUP_IDS: Final = ("id-1", "id-2", "id-3")
@@ -19,7 +19,9 @@ PAUSES: Final = (0.0, 0.0, 0.0, 0.25, 1.0, 3.0, 10.0, 60.0)
 ANSWERED: Final = "answered"
 REPLY_LOST: Final = "reply lost"
 GIVEN_UP: Final = "given up"
-FATES: Final = (ANSWERED, ANSWERED, ANSWERED, REPLY_LOST, ANSWERED, ANSWERED, GIVEN_UP)
+# The process dies between two statements, and the request is sent again by another.
+CRASHED: Final = "crashed"
+FATES: Final = (ANSWERED, ANSWERED, ANSWERED, REPLY_LOST, ANSWERED, CRASHED, GIVEN_UP)
 
 
 class Short:
@@ -60,6 +62,31 @@ class Done(Short):
 
 
 @dataclass(frozen=True, repr=False)
+class Only(Short):
+    """Which groups a claim is for: these, those with a prefix, or all."""
+
+    groups: tuple[str, ...] | None = None
+    prefix: str | None = None
+
+    def includes(self, group: str) -> bool:
+        """Whether this group is one of them."""
+        return group in self.groups if self.groups is not None else group.startswith(self.prefix or "")
+
+
+EVERY: Final = Only()
+
+
+@dataclass(frozen=True, repr=False)
+class Bound(Short):
+    """Acknowledge a lease, or several, and in the same commit publish messages and run a statement of the user's."""
+
+    lease: int = 0
+    count: int = 1
+    publish: tuple[Pub, ...] = ()
+    writes: bool = False
+
+
+@dataclass(frozen=True, repr=False)
 class Take(Short):
     """Claim, or claim a run; with `ack`, which counts as `Done.lease` does, in one commit with an acknowledgement."""
 
@@ -69,6 +96,7 @@ class Take(Short):
     worker: str = "w1"
     ack: int | None = None
     run: bool = False
+    only: Only = EVERY
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,7 +113,7 @@ class Op(Short):
     step: int = 2
 
 
-Plan = Pub | Done | Take | Op
+Plan = Pub | Done | Bound | Take | Op
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,3 +205,6 @@ COUNTS: Final = (1, 1, 1, 3, 8)
 
 # Which lease: the newest ones first, and sometimes one that is spent.
 WHICH: Final = (0, 0, 1, 2, 3, 5, -1, -1, -3)
+
+# Of which groups a claim may be.
+SOME: Final = (Only(("a",)), Only(("b", "ab", "none")), Only(prefix="a"), Only(prefix="d'"), Only(("f", "a", "d'x")))

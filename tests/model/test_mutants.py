@@ -2,27 +2,32 @@
 
 Those of the first prototype of this queue are here, and those that the project's own statements invite.
 
-One mistake is left out, "the settlements test for themselves instead of obeying the stored verdict": it shows only
-where two settlements of one group that are no acknowledgements stand in one batch, which the batcher never makes.
-So is "old workers take a second message of a group": only a redriven message becomes the head of a group where another
-one is in work, while its seq is the smallest (tests/moving has that).
+One mistake has a test of its own at the end, "the settlements test for themselves instead of obeying the stored
+verdict": it shows only where two settlements of one group that are no acknowledgements stand in one batch, which the
+batcher never makes.  Left out is "old workers take a second message of a group": only a redriven message becomes the
+head of a group where another one is in work, while its seq is the smallest (tests/moving has that).
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from rqfast._core import EXTEND
 from rqfast.sql import Statements
 
 from .driver import drive
 from .machine import QueueMachine
-from .plans import ANSWERED, EXTRAS, GROUPS, OPERATIONS, SETTLEMENTS
+from .plans import ANSWERED, EXTRAS, GROUPS, OPERATIONS, REPLY_LOST, SETTLEMENTS, Op, Pub, Take
+from .stores import Store
+from .world import World
 
 Habits = dict[str, object]
 
@@ -340,11 +345,61 @@ RUNS: dict[str, list[Edit]] = {
     ],
     "old workers leave a run that has lapsed": [Edit("old_run", f"l.lock_expiry<{T}", "l.lock_expiry<0")],
 }
-MUTANTS = OLD | NEW | BESIDE | OPERATE | RUNS
+# Mistakes that claims of some groups invite.
+KEPT = re.compile(r"\(value->>6 IS NULL OR .*?\) a\)\)")
+SOME_LIST = "id IN (SELECT value FROM json_each(?3))"
+SOME_PREFIX = "id>=?3->>0 AND id<?3->>1"
+AMONG: dict[str, list[Edit]] = {
+    "a claim of a list takes others": [Edit("claim_list", SOME_LIST, "?3=?3")],
+    "a claim of a list ignores the min_priority": [Edit("claim_list", "priority>=?4", "?4=?4")],
+    "a claim of a list takes the latest": [Edit("claim_list", "ORDER BY turn, r", "ORDER BY turn DESC, r")],
+    "a claim of a list goes on in a paused queue": [Edit("claim_list", GOING, "1")],
+    "a claim of a prefix takes what comes after": [Edit("claim_prefix", SOME_PREFIX, "id>=?3->>0")],
+    "a claim of a prefix takes what comes before": [Edit("claim_prefix", SOME_PREFIX, "id<?3->>1")],
+    "a claim of a prefix ignores the min_priority": [Edit("claim_prefix", "priority>=?4", "?4=?4")],
+    "a claim of a prefix leaves the turn as it was": [
+        Edit("claim_prefix", ', turn=(SELECT turn FROM "rqfast_state")', ""),
+        Edit("claim_heads", ' AND turn=(SELECT turn FROM "rqfast_state")', ""),
+    ],
+    "claims of some groups do not test live leases": [Edit("keyed", LIVE, "")],
+    "claims of some groups do not test the due time": [Edit("keyed", DUE, "")],
+    "claims of some groups do not test the pause": [Edit("keyed", " AND g.paused=0", "")],
+    "claims of some groups miss those whose time has come": [Edit("keyed", f"g.ready_at<={T}", "g.ready_at<-1")],
+    "a look at a list sees others": [Edit("look_list", "IN (SELECT value FROM json_each(?3))", "<>?3")],
+    "a look at a list finds work in a paused queue": [Edit("look_list", GOING, "1")],
+    "a look at a list says too late when to look again": [Edit("look_list", "SELECT min(", "SELECT max(")],
+    "a look at a prefix sees what comes after": [Edit("look_prefix", "AND g.group_id<?3->>1", "")],
+    "a look at a prefix sees what is held back": [Edit("look_prefix", "l.lock_expiry>=n.x", "l.lock_expiry>=9e15")],
+}
+# And those of acknowledgements with messages and statements of the user's own, and of dead letters with an error.
+BOUND: dict[str, list[Edit]] = {
+    "messages of a lost ack are published": [Edit("publish_full", KEPT, "?2=?2")],
+    "messages of a lost ack take their dedup id": [Edit("dedup_take", KEPT, "?2=?2")],
+    "a bundle goes on when one of its acks is lost": [Edit("guard", "<>'[]'", "='?'")],
+    "a bundle is refused whatever its acks say": [Edit("guard", "<>'[]'", "<>'?'")],
+    "a refused bundle tells of acks that are not lost": [Edit("ack_lost", "WHERE NOT EXISTS", "WHERE 1 OR NOT EXISTS")],
+    "a refused bundle tells of no ack": [Edit("ack_lost", "WHERE NOT EXISTS", "WHERE 0 AND NOT EXISTS")],
+    "a dead letter forgets the error": [Edit("dead_insert", "j.value->4->>1", "NULL")],
+    "a dead letter forgets the reason": [Edit("dead_insert", "j.value->4->>0", "''")],
+}
+# And those of what is read again after a lost reply.
+AGAIN: dict[str, list[Edit]] = {
+    "read again, a claim has more": [Edit("claim_read", "m.locked_by=?1", "m.locked_by>=?1")],
+    "read again, a claim has nothing": [Edit("claim_read", "m.locked_by=?1", "m.locked_by=?1||'.'")],
+    "read again, a run has nothing": [Edit("run_read", "m.locked_by>?1", "m.locked_by>?1||'~'")],
+    "read again, dedup ids have other seqs": [Edit("dedup_seqs_again", "SELECT d.seq", "SELECT d.seq+1")],
+    "read again, no settlement is lost": [Edit("outcome_again", "json(lost_n)", "json('[]')")],
+    "read again, no ack is lost": [Edit("outcome_again", "json(lost_a)", "json('[]')")],
+    "dedup ids are told the seqs that they would have had": [
+        Edit("dedup_seqs", re.compile(r"\(SELECT d\.seq FROM .*?\)"), "NULL"),
+    ],
+}
+MUTANTS = OLD | NEW | BESIDE | OPERATE | RUNS | AMONG | BOUND | AGAIN
 
 # Where most histories hardly come near a mistake: what is usual in those that do.
 CALM: Habits = {
     "behind": (0.0,), "dedup": 0.0, "meddling": 0.0, "fates": (ANSWERED,), "calls": (1, 2), "crowd": 25,
+    "bundles": 0.0, "some": 0.0,
 }  # fmt: skip
 ACKS: Habits = CALM | {"settlements": SETTLEMENTS[:1]}
 # A message that is not due enters ahead of one in work, whose lease then lapses.
@@ -380,15 +435,27 @@ EXTENDED: Habits = RUNNING | {
     "settlements": (("extend", 1.0), ("extend", 30.0), ("ack", 0.0), ("park", 60.0)),
     "visibilities": (5.0, 1.0),
 }
+PARTLY: Habits = CALM | {"some": 0.7, "groups": GROUPS, "operating": 0.0, "min_priorities": (0, 0, 1, 3)}
+BUNDLED: Habits = CALM | {"bundles": 0.6, "dedup": 0.4, "pauses": (0.0, 1.0, 3.0), "visibilities": (1.0, 5.0)}
+LOST: Habits = CALM | {"fates": (REPLY_LOST,), "dedup": 0.3, "pauses": (0.0, 1.0, 3.0), "visibilities": (1.0, 5.0)}
 HABITS: dict[str, Habits] = {
+    **dict.fromkeys(AMONG, PARTLY),
+    **{name: PARTLY | {"operating": 0.2, "operations": OPERATIONS[:7]} for name in AMONG if "paused queue" in name},
+    "claims of some groups do not test the pause": PARTLY | {"meddling": 0.4},
+    "claims of some groups do not test the due time": NOT_DUE | {"some": 0.9},
+    **dict.fromkeys(BOUND, BUNDLED),
+    **{name: BURIED for name in BOUND if name.startswith("a dead letter")},
+    **dict.fromkeys(AGAIN, LOST),
+    "read again, a run has nothing": LOST | RUNNING | {"fates": (REPLY_LOST,)},
     **dict.fromkeys(RUNS, RUNNING),
     **{name: EXTENDED for name in RUNS if "exten" in name},
     **{name: PUT_OFF for name in RUNS if "nack" in name or "parking" in name or "deferral" in name},
     "old workers leave a run that has lapsed": PLAIN | RUNNING,
     "release counts what is left of a run that has ended": RUNNING
     | {"operating": 0.3, "operations": OPERATIONS[7:9], "visibilities": (1.0,)},
-    "an old ack takes a paused group along": PLAIN
-    | {"groups": GROUPS[:3], "crowd": 2, "operating": 0.2, "operations": OPERATIONS[:1]},
+    "an old ack takes a paused group along": CALM
+    | PLAIN
+    | {"groups": GROUPS[:3], "crowd": 2, "operating": 0.2, "operations": OPERATIONS[:3], "plain": 0.7},
     **{name: BURIED if name.startswith(("redrive", "drop")) else OPERATOR for name in OPERATE},
     # A group that is made anew, with another priority, when its messages have died.
     "redrive takes the lowest priority": BURIED
@@ -448,3 +515,45 @@ def test_the_machine_finds_a_mutant_and_tells_it_in_a_few_steps(name: str) -> No
     steps = [line for line in told if line.startswith("state.") and not line.startswith(("state.agrees", "state.look"))]
     assert 2 <= len(steps) <= 10, "\n".join(told)
     assert any(line.startswith("#   t=") for line in told), "\n".join(told)
+
+
+OBEYS = re.compile(r" AND j\.key NOT IN \(.*?=\?2\)\)\)")
+OTHER = (
+    ' AND NOT EXISTS(SELECT 1 FROM "messages" o WHERE o.group_id=j.value->>2 AND o.seq<>j.value->>0 '
+    f"AND o.locked_by IS NOT NULL AND o.lock_expiry>={T})"
+)
+
+
+def two_extensions(statements: Statements) -> tuple[set[int], set[int]]:
+    """Two lapsed leases of one group are extended by one statement; which were told so, and which are."""
+    with closing(Store()) as store:
+        world = World(store, statements)
+        for rank in (0, -1):
+            world.request("A", [Pub("a", rank=rank)])
+            world.request("A", [Take(visibility=1.0)])
+            world.wait(3.0)
+        world.request("A", [Op("resume")])
+        leases = world.hand
+        rows = orjson.dumps([[one.seq, one.token, "a", EXTEND, 30.0] for one in leases]).decode()
+        settle = [statements.queue[name] for name in ("settle_verdict", "settle_apply")]
+        # In the second one the message that comes first has what the first one gave it.
+        store.transaction([[settle[0], rows, "A0"]])
+        store.transaction([[f'UPDATE "messages" SET lock_expiry=9e9 WHERE seq={leases[1].seq}']])
+        store.transaction([[settle[1], rows, "A0", 1, 9]])
+        lost = orjson.loads(store.read('SELECT lost_n FROM "rqfast_lane" WHERE lane=?', "A0")[0][0])
+        told = {one.seq for place, one in enumerate(leases) if place not in lost}
+        extended = store.read('SELECT seq FROM "messages" WHERE lock_expiry=?', world.oracle.time + 30.0)
+        return told, {row[0] for row in extended}
+
+
+def test_settlements_obey_the_verdict_that_was_told() -> None:
+    told, extended = two_extensions(Statements(None))
+    assert told == extended == {1, 2}
+
+
+def test_the_test_above_finds_settlements_that_test_for_themselves() -> None:
+    statements = Statements(None)
+    before = statements.queue["settle_apply"]
+    statements.queue["settle_apply"] = OBEYS.sub(lambda _: OTHER, before)
+    told, extended = two_extensions(statements)
+    assert told == {1, 2} and extended != told

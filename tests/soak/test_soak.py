@@ -32,7 +32,7 @@ def soak(folder: Path, url: str, *arguments: str, **variables: str) -> subproces
     source = str(Path(rqfast.__file__).parent.parent)
     kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "RQFAST_URL", VARIABLE)}
     return subprocess.run(
-        [sys.executable, "-m", "rqfast.cli", "soak", url, *SHORT, *arguments],
+        [sys.executable, "-m", "rqfast.cli", "soak", "--url", url, *SHORT, *arguments],
         env=kept | {"TMPDIR": str(folder / "tmp"), "TEMP": str(folder / "tmp"), "PYTHONPATH": source} | variables,
         cwd=folder,
         capture_output=True,

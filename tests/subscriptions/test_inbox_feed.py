@@ -613,7 +613,7 @@ def test_the_command_tells_what_is_missing(table: Table, tmp_path: Path, monkeyp
         "payload='payload')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    arguments = ["inbox", "check", table.database.url, f"{module}:jobs"]
+    arguments = ["inbox", "check", f"{module}:jobs", "--url", table.database.url]
     if table.engine == "embedded":
         table.database.sql("SELECT 1", ())
     missing = CliRunner().invoke(make_app(), arguments)

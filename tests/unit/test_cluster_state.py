@@ -37,10 +37,55 @@ def test_a_strange_answer_teaches_nothing(body: bytes) -> None:
     assert Cluster([A], True).learn(body) is None
 
 
-def test_a_redirect_points_to_the_leader_without_credentials() -> None:
-    cluster = Cluster([A], True)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_redirect_points_to_a_node_without_credentials(named: bool) -> None:
+    cluster = Cluster([A, B] if named else [A], True)
+    if not named:
+        cluster.learn(nodes(A))
+        cluster.lost(A)
     cluster.redirected("http://user:secret@127.0.0.1:1002/db/execute?transaction&redirect")
     assert cluster.leader == B
+
+
+@pytest.mark.parametrize(
+    "location", ["http://127.0.0.1:9999/", "http://127.0.0.1:1001@evil/", "//evil", "", "http://["]
+)
+def test_a_redirect_to_a_stranger_leads_nowhere(location: str) -> None:
+    cluster = Cluster([A, B], True)
+    cluster.redirected(location)
+    assert cluster.leader is None and set(cluster.nodes) == {A, B}
+
+
+@pytest.mark.parametrize(
+    "address", ["", "127.0.0.1:1", "ftp://h:1", "http://", "http://h:x", "http://[::1", "http://h h:1", "//h:1", "\0"]
+)
+def test_what_is_no_address_is_no_node(address: str) -> None:
+    cluster = Cluster([A], True)
+    entry = {"api_addr": address, "leader": True, "reachable": True}
+    assert cluster.learn(orjson.dumps({"nodes": [entry]})) is None
+    assert cluster.nodes == (A,)
+
+
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [
+        ("http://[::1]:4001/x?y", "http://[::1]:4001"),
+        ("HTTP://u:p@Node:1", "http://node:1"),
+        ("https://n", "https://n"),
+    ],
+)
+def test_of_an_address_only_the_host_is_taken(address: str, taken: str) -> None:
+    cluster = Cluster([A], True)
+    entry = {"api_addr": address, "leader": True, "reachable": True}
+    assert cluster.learn(orjson.dumps({"nodes": [entry]})) == taken
+
+
+def test_a_node_that_points_to_a_stranger_forwards_until_a_leader_is_known() -> None:
+    cluster = Cluster([A], True)
+    cluster.forward_by(A)
+    assert (cluster.leader, cluster.forwards) == (A, True)
+    cluster.learn(nodes(C))
+    assert (cluster.leader, cluster.forwards) == (C, False)
 
 
 def test_an_advertised_address_that_cannot_be_reached_is_forwarded_to() -> None:

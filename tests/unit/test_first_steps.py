@@ -60,11 +60,11 @@ def test_a_bare_word_is_no_event(tmp_path: Path) -> None:
     ran = CliRunner().invoke(make_app(), ["publish", "g", "hello", "--url", url])
     assert ran.exit_code != 0
     assert "quotes of its own" in ran.output
-    assert CliRunner().invoke(make_app(), ["publish", "g", '"hello"', "--url", url]).exit_code == 0
+    assert CliRunner().invoke(make_app(), ["publish", "g", '"hello"', "--create", "--url", url]).exit_code == 0
 
 
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
     lines = '\n\n{"group_id":"a","event":1}\n{"group_id":7,"event":1}\n'
-    ran = CliRunner().invoke(make_app(), ["publish", "--url", str(tmp_path / "q.db")], input=lines)
+    ran = CliRunner().invoke(make_app(), ["publish", "--create", "--url", str(tmp_path / "q.db")], input=lines)
     assert isinstance(ran.exception, rqfast.InvalidMessage)
     assert str(ran.exception) == "line 4: group_id is a str, not int; the first 1 messages are in"

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rqfast.soak.calls import DONE, LOST, REFUSED, SECOND, UNKNOWN, Call, Held, Sent, Settled, Totals
+from rqfast.soak.faults import Fault
 from rqfast.soak.figures import measure
 from rqfast.soak.history import RULES, Verdict, check
 from rqfast.soak.lives import Lives
+from rqfast.soak.pauses import pauses
 from rqfast.soak.shown import show
 
 VISIBILITY = 5.0
@@ -235,6 +237,15 @@ def test_a_claim_that_nobody_was_told_of_counts_as_an_attempt(history: History) 
     history.at(7).work("m1", "w2")
     assert history.end().verdict().passed
     assert show(Lives(history.calls)).unknown["claim_many"].untold == 1
+
+
+def test_a_claim_whose_leases_ended_before_its_reply_counts_as_an_attempt(history: History) -> None:
+    """Another has the message by then, and it is told of none."""
+    filled(history, 1)
+    history.call("claim", "slow", took=0.4, seconds=0.5, limit=1)
+    history.attempts["m1"] = 1
+    history.work("m1", "w2")
+    assert history.end().verdict().passed
 
 
 def test_a_process_that_was_killed_in_a_call_leaves_it_unknown(history: History) -> None:
@@ -581,3 +592,48 @@ def test_an_ack_that_was_never_sent_is_found(steps: list[Any], data: st.DataObje
     place = data.draw(st.sampled_from(acks))
     without = [*calls[:place], replace(calls[place], told=LOST, settled=[calls[place].settled[0]._replace(told=LOST)])]
     assert not check(without + calls[place + 1 :]).passed
+
+
+# -- given back, and the loss of a leader ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("told", "attempts"), [(DONE, 1), (UNKNOWN, 1), (UNKNOWN, 2)])
+def test_what_is_given_back_has_no_attempt_spent(history: History, told: str, attempts: int) -> None:
+    history.publish("m")
+    history.settle("give_back", history.claim("m"), told)
+    history.settle("ack", history.claim("m", attempts=attempts))
+    assert not history.end().broken()
+
+
+def test_an_attempt_that_vanishes_is_found(history: History) -> None:
+    history.publish("m")
+    history.settle("nack", history.claim("m"))
+    history.settle("ack", history.claim("m", attempts=1))
+    assert history.end().broken() == {"attempts"}
+
+
+def test_a_pause_is_the_longest_that_a_call_stood_still_after_the_leader_was_lost(history: History) -> None:
+    history.publish("m1")
+    history.at(1.0).call("publish", "p", took=4.0, sent=[Sent("m2", "g", DONE, 9)])
+    history.at(2.5).call("claim_many", "w", took=9.0, limit=1)  # waits for messages
+    history.at(9.0).call("publish", "p", took=8.0, sent=[Sent("m3", "g", DONE, 10)])  # begun later
+    loss = Fault(ns(12.0), "SIGKILL", "node 1", on_leader=True, election=2.0)
+    other = Fault(ns(12.0), "delays", "node 1")
+    [pause] = pauses(Lives(history.calls), [loss, other])
+    assert (pause.fault, pause.seconds, pause.name) == (loss, 3.0, "publish")
+
+
+def test_no_call_under_way_is_no_pause(history: History) -> None:
+    history.publish("m1")
+    [pause] = pauses(Lives(history.calls), [Fault(ns(60.0), "SIGKILL", "node 1", election=2.0)])
+    assert (pause.seconds, pause.name) == (0.0, "")
+
+
+def test_a_lease_that_its_holder_ends_meanwhile_is_not_lost_early(history: History) -> None:
+    history.publish("m")
+    claim = history.claim("m")
+    extend = history.settle("extend", claim, LOST, VISIBILITY)
+    history.settle("ack", claim)
+    assert history.broken() == {"early"}
+    extend.ended = ns(history.now)  # the ack was under way beside it
+    assert not history.end().broken()

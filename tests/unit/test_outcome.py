@@ -119,7 +119,7 @@ def test_tables_that_are_gone_never_pass_for_success(text: str) -> None:
     assert "nothing was applied" in str(result.error)
 
 
-@pytest.mark.parametrize("text", ["no such table: rqfast_state", "database or disk is full"])
+@pytest.mark.parametrize("text", ["no such table: rqfast_state", "string or blob too big"])
 @pytest.mark.parametrize("name", sorted(RETURNING))
 def test_what_a_server_may_commit_in_part_is_not_called_undone(name: str, text: str) -> None:
     # A RETURNING that fails undoes the others only from v9.4.2 on.
@@ -128,6 +128,17 @@ def test_what_a_server_may_commit_in_part_is_not_called_undone(name: str, text: 
     assert result.kind is Kind.FATAL
     assert "may have taken effect in part" in str(result.error)
     assert "nothing was applied" not in str(result.error)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize(
+    "text", ["database or disk is full", "disk I/O error: no space left on device", "database disk image is malformed"]
+)
+def test_what_befell_one_node_is_no_refusal(text: str, at: int) -> None:
+    """The log had the request: others may have applied it, and the node may when it reads its log again."""
+    result = classify(200, {"results": [{}] * at + [{"error": text}]})
+    assert result.kind is Kind.UNKNOWN
+    assert result.text == text
 
 
 CONNECTION: Any = aiohttp.client_reqrep.ConnectionKey("127.0.0.1", 1, False, True, None, None, None)

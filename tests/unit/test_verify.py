@@ -13,7 +13,7 @@ import rqfast
 from rqfast.verify.compare import Row, Sums, advance, first_difference
 from rqfast.verify.found import NodeState, TableState
 from rqfast.verify.nodes import at_one_index
-from tests.unit.test_cli import rqfast_command
+from tests.cli.command import rqfast_command
 
 COLUMNS = ["seq", "seq", "event", "due"]
 
@@ -90,34 +90,37 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_command(tmp_path: Path, path: Path) -> None:
-    done = rqfast_command(tmp_path, "verify", str(path))
+    done = rqfast_command(tmp_path, "verify", "--url", str(path))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "All agrees: default queue, queue orders, 32 checks.\n"
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("DELETE FROM \"groups\" WHERE group_id='g3'")
-    done = rqfast_command(tmp_path, "verify", str(path))
+    done = rqfast_command(tmp_path, "verify", "--url", str(path))
     assert done.returncode == 1
     wrong, last = done.stdout.splitlines()
     assert wrong.startswith("Wrong: default queue: group 'g3' has 100 messages") and "--repair" in wrong
     assert last == "1 thing does not agree: default queue, queue orders."
-    assert rqfast_command(tmp_path, "verify", str(path), "--queue", "orders").returncode == 0
-    found = json.loads(rqfast_command(tmp_path, "verify", str(path), "--json", "--queue", "").stdout)
+    assert rqfast_command(tmp_path, "verify", "--url", str(path), "--queue", "orders").returncode == 0
+    found = json.loads(rqfast_command(tmp_path, "verify", "--url", str(path), "--json", "--queue", "").stdout)
     assert (found["result"], found["queues"], found["findings"][0]["check"]) == ("disagree", [""], "group_missing")
-    done = rqfast_command(tmp_path, "verify", str(path), "--repair")
+    done = rqfast_command(tmp_path, "verify", "--url", str(path), "--repair")
     assert done.returncode == 0
     assert done.stdout.startswith("Mended: default queue: 1 groups have a row again.\nAll agrees")
-    again = rqfast_command(tmp_path, "verify", str(path), "--repair")
+    again = rqfast_command(tmp_path, "verify", "--url", str(path), "--repair")
     assert (again.returncode, again.stdout.count("\n")) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("nowhere.db",), "nowhere.db: there is no such database"),
-        (("empty.db",), "no queue of rqfast is in this database"),
-        (("q.db", "--queue", "other"), "queue 'other' is not in this database; queues that are: (default), orders"),
-        (("http://127.0.0.1:9", "--wait", "1"), "no leader answered in time"),
-        ((), "no URL was given, and the variable RQFAST_URL is not set"),
+        (("--url", "nowhere.db"), "nowhere.db: there is no such database"),
+        (("--url", "empty.db"), "no queue of rqfast is in this database"),
+        (
+            ("--url", "q.db", "--queue", "other"),
+            "queue 'other' is not in this database; queues that are: (default), orders",
+        ),
+        (("--url", "http://127.0.0.1:9", "--wait", "1"), "no leader answered in time"),
+        ((), "no database was named: say --url, or set the variable RQFAST_URL"),
     ],
 )
 def test_it_cannot_be_told(tmp_path: Path, path: Path, arguments: tuple[str, ...], told: str) -> None:
@@ -136,10 +139,10 @@ def test_a_damaged_file(tmp_path: Path, path: Path) -> None:
     with path.open("r+b") as file_bytes:
         file_bytes.seek((root - 1) * size)
         file_bytes.write(b"\xff" * size)
-    done = rqfast_command(tmp_path, "verify", str(path))
+    done = rqfast_command(tmp_path, "verify", "--url", str(path))
     assert done.returncode == 1
     assert "Wrong: the file is damaged" in done.stdout and "secret" not in done.stdout
     path.write_bytes(b"nonsense " * 1000)
-    done = rqfast_command(tmp_path, "verify", str(path))
+    done = rqfast_command(tmp_path, "verify", "--url", str(path))
     assert (done.returncode, done.stderr) == (1, "")
     assert "Wrong: the file is damaged: file is not a database" in done.stdout

@@ -157,7 +157,7 @@ class Inbox:
         self.exclusive = any(one.exclusive for one in found)
         self.generated = frozenset(one.column for one in found if one.generated)
         self.iso_text = frozenset(one.column for one in found if one.iso_text)
-        self.not_null = frozenset(one.column for one in found if not one.takes_null)
+        self.not_null: frozenset[str] = frozenset(one.column for one in found if not one.takes_null)
         self.attributes = MappingProxyType({one.attribute: one.column for one in found if one.attribute})
         self.defaults = MappingProxyType(
             {one.column: one.default for one in found if one.key is None and not one.generated}

@@ -11,6 +11,8 @@ def main() -> int:
     """Run the command line; returns the exit status (int): 0 well, 1 not, 2 cannot be understood, 130 Ctrl-C."""
     try:
         from .app import run
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in NEEDS:
             raise

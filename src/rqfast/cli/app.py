@@ -1,26 +1,25 @@
-"""What all commands share: the options before the command, and how an error is shown."""
+"""All commands, and what they share: the options before the command, and how an error is shown."""
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
-from typing import Annotated
+import traceback
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..errors import RqfastError
-from .demo import demo
-from .dev import dev
-from .groups import groups
-from .inbox import inbox
+from .console import one_line
+from .exits import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, WELL, Misused, epilog, status_of
+from .help import NAMES, Sections
 from .options import Debug, Shown
-from .publish import publish
-from .schema import schema
-from .soak import soak
-from .stats import stats
-from .verify import verify
 
-INTERRUPTED = 130
+# What click raises for a command line that it does not understand; its place depends on the version of typer.
+UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
 def _version(value: bool) -> None:
@@ -35,37 +34,98 @@ def _options(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """A message queue on rqlite or SQLite: first in, first out in each group."""
+    """A message queue on rqlite or SQLite: first in, first out in each group.
+
+    Each command tells more: rqfast COMMAND --help. The database is --url, or the variable RQFAST_URL.
+    """
 
 
-def make_app() -> typer.Typer:
-    """All commands (typer.Typer)."""
+def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
+    """These commands (typer.Typer); each is what its module has under its name."""
     app = typer.Typer(
-        name="rqfast", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
+        name="rqfast",
+        cls=Sections,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_options)
-    for command in (demo, dev, stats, groups, publish, soak, verify):
-        app.command()(command)
-    app.add_typer(schema)
-    app.add_typer(inbox)
+    for name in names:
+        command = getattr(importlib.import_module(f".{name}", __package__), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command)
+        else:
+            app.command(epilog=epilog(name))(command)
     return app
 
 
 def run() -> int:
-    """Run the command that `sys.argv` names; returns the exit status (int).
+    """Run the command that `sys.argv` names; returns the exit status (int), see exits.py.
 
-    An error of ours or of the system is one line on stderr and 1; with --debug it is raised.
+    An error is one line on stderr; with --debug its traceback comes first.
     """
     Shown.debug = False
     try:
-        make_app()(prog_name="rqfast")
+        status = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _pipe_closed()
+    return status
+
+
+def _run() -> int:
+    try:
+        # The others are not even imported: half of the time that a short command takes.
+        named = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+        told = make_app([named] if named in NAMES else NAMES)(prog_name="rqfast", standalone_mode=False)
+        return told if isinstance(told, int) else WELL
     except SystemExit as done:
+        if isinstance(done.__context__, BrokenPipeError):
+            return _pipe_closed()
         return done.code if isinstance(done.code, int) else int(bool(done.code))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except (RqfastError, OSError) as error:
-        if Shown.debug:
-            raise
-        sys.stderr.write(f"rqfast: {' '.join(str(error).split()) or type(error).__name__}\n")
-        return 1
-    return 0
+    except BrokenPipeError:
+        raise
+    except UsageError as error:
+        return _misunderstood(error)
+    except Exception as error:
+        return _failed(error)
+
+
+def _misunderstood(error: Any) -> int:
+    """A command line that is none: how to call it, in a line; of a command without arguments its help."""
+    context = error.ctx
+    command = "rqfast" if context is None else context.command_path
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(context.get_help())
+        return USAGE
+    text = error.format_message().rstrip(".")
+    _complain(text if isinstance(error, Misused) else f"{text}; {command} --help tells more", command)
+    return USAGE
+
+
+def _failed(error: Exception) -> int:
+    if Shown.debug:
+        traceback.print_exception(error)
+    text = str(error) or type(error).__name__
+    if not isinstance(error, RqfastError | OSError):
+        text = f"{type(error).__name__}: {text} (a fault of rqfast: --debug shows where)"
+    _complain(text)
+    return status_of(error) or FAILED
+
+
+def _complain(text: str, command: str = "rqfast") -> None:
+    line = one_line(" ".join(text.split()))
+    sys.stderr.write(f"{command}: {line.encode(sys.stderr.encoding or 'utf-8', 'backslashreplace').decode()}\n")
+
+
+def _pipe_closed() -> int:
+    """Whoever read has had enough: nothing more is written, nor complained of at the end."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):
+        sys.stdout = None
+    return PIPE_CLOSED

@@ -1,26 +1,58 @@
-"""How commands print: colours and bars on a terminal, plain text elsewhere; what strangers named, without control
-characters."""
+"""How commands print: tables and colours on a terminal, plain text elsewhere, JSON for programs.
+
+What a stranger named or wrote is shown without control characters and never read as markup.
+"""
 
 from __future__ import annotations
 
 import io
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
 
+import orjson
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..connect import RQLITE_SCHEMES
+
 PLAIN_WIDTH = 100
+# Between columns, and what a column that gives way keeps.
+GAP, NARROWEST = 2, 8
 
 
-def make_console() -> Console:
-    """The console: colours and bars on a terminal, plain text elsewhere."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    is_terminal = sys.stdout.isatty()
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        head: what stands above it.
+        right: for figures.
+        fold, cut: what is done to it where the terminal is too narrow; the others stay whole.
+    """
+
+    head: str
+    right: bool = False
+    fold: bool = False
+    cut: bool = False
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it may be narrower than what is in it."""
+        return self.fold or self.cut
+
+
+def make_console(stderr: bool = False) -> Console:
+    """The console of stdout, or of stderr."""
+    stream: TextIO = sys.stderr if stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+    is_terminal = stream.isatty()
     return Console(
+        stderr=stderr,
         force_terminal=None if is_terminal else False,
         no_color=None if is_terminal else True,
         width=None if is_terminal else PLAIN_WIDTH,
@@ -30,43 +62,108 @@ def make_console() -> Console:
     )
 
 
-def say(console: Console, text: str) -> None:
+def say(console: Console, text: str, style: str = "") -> None:
     """Print text as it is, without marks of any kind in it."""
-    console.print(printable(text), soft_wrap=True)
+    console.print(Text(printable(text), style=style), soft_wrap=True)
+
+
+def tell(text: str) -> None:
+    """Print a line to stderr: what is no result."""
+    say(make_console(stderr=True), text)
 
 
 def printable(text: str) -> str:
-    """The text without control characters: group names are a stranger's (str)."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    """The text with control characters and the like as escapes, but for the ends of lines (str)."""
+    return "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text)
 
 
-def show(console: Console, rows: dict[str, str]) -> None:
-    """Print a table of two columns."""
+def one_line(text: str) -> str:
+    """The same, ends of lines too: what a stranger named, in a line of ours (str)."""
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode() if letter != " " else letter
+
+
+def json_line(value: Any) -> None:
+    """Print a value as a line of JSON; no letter in it moves a terminal, and it reads the same."""
+    text = orjson.dumps(value).decode()
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _json_escape(c) for c in text)
+    sys.stdout.write(text + "\n")
+
+
+def _json_escape(letter: str) -> str:
+    pair = letter.encode("utf-16-be")
+    return "".join(f"\\u{pair[at : at + 2].hex()}" for at in range(0, len(pair), 2))
+
+
+def show(console: Console, rows: Mapping[str, str]) -> None:
+    """Print a table of two columns: what -> how much."""
+    wide = max(13, *(len(name) + 2 for name in rows))
     if not console.is_terminal:
-        say(console, "\n".join(f"{name:<13}{text}" for name, text in rows.items()))
+        say(console, "\n".join(f"{name:<{wide}}{one_line(text)}" for name, text in rows.items()))
         return
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for name, text in rows.items():
-        table.add_row(Text(name, style="bold"), Text(printable(text)))
+        table.add_row(Text(name, style="bold"), Text(one_line(text)))
     console.print(table)
 
 
-def show_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def show_rows(console: Console, heads: Sequence[str | Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with heads; plain columns where there is no terminal."""
-    clean = [[printable(cell).replace("\n", "?") for cell in row] for row in rows]
-    if not console.is_terminal:
-        widths = [max(map(len, column)) for column in zip(heads, *clean, strict=True)]
-        for row in (heads, *clean):
-            say(console, "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    columns = [head if isinstance(head, Column) else Column(head) for head in heads]
+    clean = [[one_line(cell) for cell in row] for row in rows]
+    if console.is_terminal:
+        console.print(make_table(columns, clean, console.width))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in heads:
-        table.add_column(Text(head, style="bold"), overflow="fold")
-    for row in clean:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    titles = [column.head for column in columns]
+    widths = [max(map(cell_len, cells)) for cells in zip(titles, *clean, strict=True)]
+    for row in (titles, *clean):
+        cells = [_padded(*each) for each in zip(row, widths, columns, strict=True)]
+        say(console, "  ".join(cells).rstrip())
+
+
+def _padded(cell: str, width: int, column: Column) -> str:
+    blank = " " * (width - cell_len(cell))
+    return blank + cell if column.right else cell + blank
+
+
+def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
+    """A table for a terminal so wide (Table); texts are clean already."""
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
+    for column, most in zip(columns, _widths(columns, rows, width), strict=True):
+        table.add_column(
+            Text(column.head, style="bold"),
+            overflow="ellipsis" if column.cut else "fold",
+            justify="right" if column.right else "left",
+            no_wrap=not column.fold,
+            width=most,
+        )
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
+    """How wide each column is: what is in it, but those that give way share what the others leave."""
+    needs = [cell_len(column.head) for column in columns]
+    for row in rows:
+        needs = [max(need, cell_len(str(cell))) for need, cell in zip(needs, row, strict=True)]
+    yielding = sorted((n for n, column in enumerate(columns) if column.gives_way), key=lambda n: needs[n])
+    left = width - GAP * (len(columns) - 1) - sum(need for n, need in enumerate(needs) if n not in yielding)
+    for place, n in enumerate(yielding):
+        needs[n] = min(needs[n], max(NARROWEST, left // (len(yielding) - place)))
+        left -= needs[n]
+    return needs
 
 
 def without_password(url: str) -> str:
-    """The URL without user and password (str)."""
-    return re.sub(r"//[^/]*@", "//", url)
+    """The URL without user and password (str); a path stays as it is."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in RQLITE_SCHEMES:
+        return url
+    return f"{scheme}://{rest.rpartition('@')[2]}"

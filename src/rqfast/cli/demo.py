@@ -74,7 +74,12 @@ class Screen:
 def demo(
     url: Annotated[
         str | None,
-        typer.Option(help="Database: http://host:4001 for rqlite, or a file. By default a fresh SQLite file."),
+        typer.Option(
+            "--url",
+            "-u",
+            help="Database: http://host:4001 for rqlite, or a file. By default a fresh SQLite file.",
+            metavar="URL",
+        ),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="JSON lines, plain or gzip. By default 20,000 flights of 2001.")

@@ -3,63 +3,97 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated
 
-import orjson
 import typer
 
 from ..model import GroupInfo
-from .console import make_console, say, show_rows
-from .options import Debug
-from .queue import Json, Queue, Url, open_queue
+from .console import Column, json_line, make_console, say, show_rows
+from .options import Debug, Json, Queue, Url
+from .queue import open_queue
+from .wording import age, instant
 
-HEADS = ("group", "state", "until (UTC)", "depth", "priority", "head", "attempts", "worker", "age")
+HEADS = (
+    Column("group", fold=True),
+    Column("state"),
+    Column("depth", right=True),
+    Column("age", right=True),
+    Column("attempts", right=True),
+    Column("head", right=True),
+    Column("priority", right=True),
+    Column("held back", fold=True),
+)
+
+
+class Order(StrEnum):
+    """By what groups are sorted."""
+
+    oldest = "oldest"
+    depth = "depth"
+    attempts = "attempts"
+
+
+class State(StrEnum):
+    """What a group is."""
+
+    claimable = "claimable"
+    in_work = "in_work"
+    parked = "parked"
+    delayed = "delayed"
+    paused = "paused"
 
 
 def groups(
     url: Url = None,
     queue: Queue = None,
-    state: Annotated[
-        str | None, typer.Option(help="Only those that are claimable, in_work, parked, delayed or paused.")
-    ] = None,
-    order: Annotated[str, typer.Option(help="oldest, depth or attempts.")] = "oldest",
-    limit: Annotated[int, typer.Option(help="So many at most.")] = 100,
+    state: Annotated[State | None, typer.Option(help="Only those that are so.")] = None,
+    order: Annotated[
+        Order, typer.Option(help="By the age of the head, the number of messages, or the attempts of the head.")
+    ] = Order.oldest,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many at most.")] = 100,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show the groups of a queue: what holds each back, until when, and who works it."""
+    wanted = None if state is None else state.value
     with open_queue(url, queue) as transport:
-        found = transport.groups(state=state, order=order, limit=limit)
+        found = transport.groups(state=wanted, order=order.value, limit=limit)
     if json:
         for group in found:
-            typer.echo(orjson.dumps(asdict(group)).decode())
+            json_line(asdict(group))
         return
     console = make_console()
-    if found:
-        show_rows(console, HEADS, [row(group) for group in found])
-        if len(found) == limit:
-            say(console, f"the first {limit:,}; --limit shows more")
-    else:
-        say(console, "no groups" if state is None else f"no groups that are {state}")
+    if not found:
+        say(console, "No groups." if wanted is None else f"No groups that are {wanted}.")
+        return
+    show_rows(console, HEADS, [row(group) for group in found])
+    if len(found) == limit:
+        say(console, f"The first {limit:,}; --limit shows more.")
 
 
 def row(group: GroupInfo) -> list[str]:
     """A group as people read it."""
-    until = ""
-    if group.until is not None:
-        try:
-            until = datetime.fromtimestamp(group.until, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        except (ValueError, OverflowError, OSError):
-            until = "never"
     return [
         group.group_id,
         group.state,
-        until,
         f"{group.depth:,}",
-        str(group.priority),
-        "" if group.head_seq is None else str(group.head_seq),
+        "" if group.oldest_age is None else age(group.oldest_age),
         str(group.head_attempts),
-        group.worker_id or "",
-        "" if group.oldest_age is None else f"{group.oldest_age:,.0f} s",
+        "" if group.head_seq is None else str(group.head_seq),
+        str(group.priority),
+        why(group),
     ]
+
+
+def why(group: GroupInfo) -> str:
+    """What holds it back, until when (str); "" where nothing does."""
+    until = instant(group.until)
+    if group.state == "in_work":
+        return f"by {group.worker_id or 'a worker'} until {until}"
+    if group.state in ("parked", "delayed"):
+        return f"until {until}"
+    if group.state == "paused":
+        worker = f"; {group.worker_id} works on" if group.worker_id else ""
+        return f"until it is resumed{worker}"
+    return ""

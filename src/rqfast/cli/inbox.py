@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ..address.inbox import Address, Inbox, as_address
-from ..connect import locate
 from ..errors import ConfigError, SchemaError
 from ..transport.desk import Reads
 from ..transport.schema import on_tables
 from ..worker.inbox_check import Found, examine
-from .console import make_console, say, show_rows
-from .options import Debug
+from .console import json_line, make_console, say, show_rows
+from .exits import FAILED, epilog
+from .loading import load_object
+from .options import Debug, Json, Url
+from .queue import place
 
 inbox = typer.Typer(
     name="inbox", help="Look after tables of your own that are worked.", no_args_is_help=True, rich_markup_mode=None
@@ -28,34 +29,46 @@ def _commands() -> None:
     """Keeps `check` a command of its own, as the only one."""
 
 
-@inbox.command()
+@inbox.command(epilog=epilog("inbox check"))
 def check(
-    url: Annotated[str, typer.Argument(help="Database: http://host:4001 for rqlite, or a file.")],
     where: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="An Inbox, one of its groups, or its class.")],
+    url: Url = None,
     table: Annotated[str | None, typer.Option(help="The table, where NAME is a class.")] = None,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show which column is for what, and which index is missing; exit status 1 when something is."""
+    """Show which column is for what, and which index is missing."""
     address = load(where, table)
-    place, is_rqlite = locate(url)
+    database, is_rqlite = place(url)
 
     async def look(read: Reads) -> Found:
         return await examine(address, read)
 
-    console = make_console()
-    show_rows(console, ("role", "column", ""), rows(address.inbox))
     try:
-        found = asyncio.run(on_tables(place, is_rqlite, look))
-    except SchemaError as error:
+        found = asyncio.run(on_tables(database, is_rqlite, look))
+        missing, error = {kind: index.create for kind, index in found.missing.items()}, None
+    except SchemaError as refused:
+        missing, error = {}, str(refused)
+    if json:
+        json_line(
+            {"table": address.inbox.table, "roles": dict(address.inbox.roles), "missing": missing, "error": error}
+        )
+    else:
+        show(make_console(), address.inbox, missing, error)
+    if missing or error:
+        raise typer.Exit(FAILED)
+
+
+def show(console: Console, box: Inbox, missing: dict[str, str], error: str | None) -> None:
+    """Print it for people."""
+    show_rows(console, ("role", "column", ""), rows(box))
+    if error is not None:
         say(console, f"Missing: {error}")
-        raise typer.Exit(1) from None
-    if not found.missing:
-        say(console, "Nothing is missing.")
-        return
-    for kind, index in found.missing.items():
+    for kind, create in missing.items():
         say(console, f"Missing: the index by which {'rows are claimed' if kind == 'claim' else 'leases are found'}:")
-        say(console, f"{index.create};")
-    raise typer.Exit(1)
+        say(console, f"{create};")
+    if not missing and error is None:
+        say(console, "Nothing is missing.")
 
 
 def rows(box: Inbox) -> list[tuple[str, str, str]]:
@@ -77,15 +90,7 @@ def load(where: str, table: str | None) -> Address:
     Raises:
         ConfigError: there is none.
     """
-    module_name, _, name = where.partition(":")
-    if not module_name or not name:
-        raise ConfigError(f"{where!r}: module:Name, as in shop.jobs:SyncChange")
-    sys.path.insert(0, "")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"module {module_name} cannot be imported: {error}") from error
-    found: Any = getattr(module, name, None)
+    module, found = load_object(where, "shop.jobs:SyncChange")
     if isinstance(found, Inbox | Address):
         return as_address(found)
     if not isinstance(found, type):

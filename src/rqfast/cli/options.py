@@ -1,10 +1,12 @@
-"""Options that are the same before and after the command."""
+"""The options and arguments that several commands have, once."""
 
 from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
 import typer
+
+from ..connect import URL_VARIABLE
 
 
 class Shown:
@@ -20,4 +22,21 @@ def _remember(value: bool) -> bool:
 
 Debug: TypeAlias = Annotated[
     bool, typer.Option("--debug", callback=_remember, help="Show an error with its traceback.")
+]
+Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--url", "-u", envvar=URL_VARIABLE, help="Database: http://host:4001 for rqlite, or a file.", metavar="URL"
+    ),
+]
+Queue: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--queue", "-q", help="The queue; without it, or as '', the one without a name.", metavar="NAME"),
+]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="For programs: JSON, one object a line.")]
+Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Payload: TypeAlias = Annotated[bool, typer.Option("--payload", help="Show what the messages hold.")]
+Group: TypeAlias = Annotated[str, typer.Argument(help="The group.", metavar="GROUP", show_default=False)]
+GroupOrAll: TypeAlias = Annotated[
+    str | None, typer.Argument(help="The group; without it the whole queue.", metavar="[GROUP]", show_default=False)
 ]

@@ -1,30 +1,62 @@
-"""The options by which commands find a queue, and how they open it."""
+"""How commands find the queue that is meant, and open it."""
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any, TypeAlias
-
-import typer
+from pathlib import Path
+from typing import Any
 
 from ..api import Transport
-from ..connect import RQLITE_SCHEMES, URL_VARIABLE, connect
+from ..connect import URL_VARIABLE, connect, locate
+from ..errors import ConfigError, SchemaError
+from ..transport.sqlite_sync import sqlite_path
 
 # How long a person waits for a cluster with a leader, in seconds.
 PATIENCE = 5
 
-Url: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help=f"Database: http://host:4001 for rqlite, or a file. By default that of {URL_VARIABLE}."),
-]
-Queue: TypeAlias = Annotated[str | None, typer.Option(help="Name of the queue. By default the one without a name.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="For programs: JSON, one object a line.")]
+IN_MEMORY = ":memory:"
+NO_QUEUE = "is not in this database"
+MISSING = "check --url and --queue"
 
 
-def open_queue(url: str | None, queue: str | None, *, create: bool = False) -> Transport[Any]:
-    """Open a queue; one that is not there is made only with `create`."""
-    url = url or os.environ.get(URL_VARIABLE)
-    patience: dict[str, Any] = {}
-    if url and "://" in url and url.partition("://")[0].lower() in RQLITE_SCHEMES:
-        patience = {"connect_retries": PATIENCE}
-    return connect(url, queue=queue, create=create, **patience)
+def place(url: str | None) -> tuple[str, bool]:
+    """The URL in use, and whether it names an rqlite cluster.
+
+    Raises:
+        ConfigError: there is none, or it names memory, which ends with the command.
+    """
+    if not url:
+        raise ConfigError(f"no database was named: say --url, or set the variable {URL_VARIABLE}")
+    where, is_rqlite = locate(url)
+    if not is_rqlite and sqlite_path(where) == IN_MEMORY:
+        raise ConfigError(f"{where}: a queue in memory ends with the command; name a file, or a server")
+    return where, is_rqlite
+
+
+def open_queue(
+    url: str | None, queue: str | None, *, create: bool = False, missing: str = MISSING, **options: Any
+) -> Transport[Any]:
+    """Open a queue; one that is not there is made only with `create`.
+
+    Args:
+        missing: what to do where it is not there.
+
+    Raises:
+        SchemaError: it is not there; it says which are.
+        ConfigError, Unavailable: as `connect`.
+    """
+    where, is_rqlite = place(url)
+    if is_rqlite:
+        options |= {"connect_retries": PATIENCE}
+    elif not create and not Path(sqlite_path(where)).exists():
+        raise SchemaError(f"there is no file {sqlite_path(where)}: {missing}")
+    try:
+        return connect(where, queue=queue or None, create=create, **options)
+    except SchemaError as error:
+        if NO_QUEUE not in str(error):
+            raise
+        raise SchemaError(f"{error}; {missing}") from error
+
+
+def named(queue: str | None) -> str:
+    """A queue's name in a sentence (str)."""
+    return f"queue {queue}" if queue else "the default queue"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated, TypeAlias
 
 import typer
 
-from ..connect import locate
+from ..connect import connect
 from ..sql.names import TRIGGERS
-from ..transport.schema import Schema, finish, read_schema
-from .console import make_console, say, show, without_password
-from .options import Debug
+from ..transport.schema import Schema, check_schema, finish, read_schema
+from .console import json_line, make_console, say, show, without_password
+from .exits import FAILED, epilog
+from .options import Debug, Json, Url
+from .queue import named, place
 
-Url: TypeAlias = Annotated[
-    str | None, typer.Option(help="Database: http://host:4001 for rqlite, or a file. By default RQFAST_URL.")
+OneQueue: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--queue", "-q", help="Just this queue; '' is the one without a name. By default all.", metavar="NAME"
+    ),
 ]
 
 schema = typer.Typer(
@@ -22,18 +28,65 @@ schema = typer.Typer(
 )
 
 
-@schema.command("show")
-def show_schema(url: Url = None, debug: Debug = False) -> None:
+@schema.command("show", epilog=epilog("schema show"))
+def show_schema(url: Url = None, json: Json = False, debug: Debug = False) -> None:
     """Show the queues of a database, and whether workers of the plain transport may share the default one."""
-    where, is_rqlite = locate(url)
-    show(make_console(), rows(where, asyncio.run(read_schema(where, is_rqlite))))
+    where, is_rqlite = place(url)
+    found = asyncio.run(read_schema(where, is_rqlite))
+    if json:
+        json_line({"database": without_password(where)} | asdict(found))
+    else:
+        show(make_console(), rows(where, found))
 
 
-@schema.command("finish")
-def finish_schema(url: Url = None, debug: Debug = False) -> None:
+@schema.command("check", epilog=epilog("schema check"))
+def check_tables(url: Url = None, queue: OneQueue = None, json: Json = False, debug: Debug = False) -> None:
+    """Check that the tables of all queues are complete and of the version that this rqfast knows.
+
+    What is in the tables is checked by `rqfast verify`.
+    """
+    where, is_rqlite = place(url)
+    found = asyncio.run(check_schema(where, is_rqlite, queue))
+    console = make_console()
+    for name, faults in found.items():
+        if json:
+            json_line({"queue": name, "faults": faults})
+            continue
+        say(console, f"{named(name).capitalize()}: {'; '.join(faults) or 'complete'}.")
+    if not json and not found:
+        say(console, "No queue of rqfast is in this database.")
+    if not json and any(found.values()):
+        say(console, "`rqfast verify --repair` makes indexes and views anew; tables come from a backup.")
+    if any(found.values()):
+        raise typer.Exit(FAILED)
+
+
+@schema.command("upgrade", epilog=epilog("schema upgrade"))
+def upgrade_schema(url: Url = None, json: Json = False, debug: Debug = False) -> None:
+    """Take over the tables of the plain transport as the default queue, in place; may be repeated.
+
+    Its workers may go on meanwhile. Whatever opens the default queue does the same; this does it and nothing else.
+    """
+    where, is_rqlite = place(url)
+    found = asyncio.run(read_schema(where, is_rqlite))
+    if found.plain:
+        connect(where).close()
+    if json:
+        json_line({"upgraded": found.plain})
+    elif found.plain:
+        say(make_console(), "Done: the tables of the plain transport are the default queue of rqfast.")
+    else:
+        say(make_console(), "Nothing to do: no tables of an older version, nor of the plain transport alone.")
+
+
+@schema.command("finish", epilog=epilog("schema finish"))
+def finish_schema(url: Url = None, json: Json = False, debug: Debug = False) -> None:
     """Let no worker of the plain transport in any more. When the last one is gone; may be repeated."""
-    where, is_rqlite = locate(url)
+    where, is_rqlite = place(url)
     found = asyncio.run(finish(where, is_rqlite))
+    if json:
+        json_line({"finished": bool(found.triggers), "old_leases": found.old_leases})
+        return
     console = make_console()
     if not found.triggers:
         say(console, "Nothing to do: no worker of the plain transport is let in.")
@@ -49,6 +102,8 @@ def rows(where: str, found: Schema) -> dict[str, str]:
     told["queues"] = ", ".join(f"{name or '(default)'} (version {n})" for name, n in found.queues.items()) or "none"
     if "" in found.queues:
         told["old workers"] = old_workers(found)
+    elif found.plain:
+        told["plain tables"] = "of the plain transport; `rqfast schema upgrade` takes them over"
     return told
 
 

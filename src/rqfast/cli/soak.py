@@ -11,10 +11,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from ..soak.report import summary, verdict, write_report
+from ..soak.report import write_report
 from ..soak.run import MAX_PROCESSES, Plan, Result, queue_name, run, told_enough
+from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
-from .options import Debug
+from .options import Debug, Url
+from .queue import place
 
 INTERRUPTED = 130
 BROKEN, TOO_LITTLE = 1, 2
@@ -70,10 +72,13 @@ class Screen:
 
 
 def soak(
-    url: Annotated[str, typer.Argument(help="Database: http://host:4001 for rqlite, or a file.")],
+    url: Url = None,
     minutes: Annotated[float, typer.Option(min=0.01, help="How long the queue is driven.")] = 1.0,
     publishers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that publish.")] = 2,
-    workers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that claim and settle.")] = 4,
+    workers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that claim and settle.")] = 3,
+    subscribers: Annotated[
+        int, typer.Option(min=0, max=MAX_PROCESSES, help="Processes with a Worker that subscribes to all groups.")
+    ] = 1,
     groups: Annotated[int, typer.Option(min=1, help="Groups, at least one for each publisher.")] = 100,
     report: Annotated[Path | None, typer.Option(help="A folder for the report, an HTML page.")] = None,
     queue: Annotated[str | None, typer.Option(help="Name of a new queue for it. By default one made up.")] = None,
@@ -83,11 +88,15 @@ def soak(
     ] = 5.0,
     visibility: Annotated[float, typer.Option(min=0.5, help="Seconds that most leases last.")] = 5.0,
     timeout: Annotated[float, typer.Option(min=0.5, help="Seconds that bound each call.")] = 10.0,
+    batch: Annotated[int, typer.Option(min=1, help="Messages of the largest publish.")] = 100,
     backlog: Annotated[int, typer.Option(min=1, help="Publishers pause while more messages wait.")] = 2000,
     drain: Annotated[float, typer.Option(min=1, help="Seconds to wait at the end while nothing moves.")] = 60.0,
     faults: Annotated[
         Path | None, typer.Option(help="JSON lines of time, kind and node, from what breaks the cluster meanwhile.")
     ] = None,
+    wrong_clocks: Annotated[
+        bool, typer.Option("--wrong-clocks", help="The wall clock of each process is wrong, and stepped meanwhile.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Of what is done by chance.")] = None,
     need_messages: Annotated[
         int | None, typer.Option(help=f"So many were to be done. By default {MESSAGES:,} a minute.")
@@ -104,27 +113,28 @@ def soak(
     need_faults: Annotated[int, typer.Option(help="Of each kind in --faults so many were to be.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken.
-
-    Exit status: 0 all is well, 1 a rule was broken (or it could not be run), 2 it showed too little to say so.
-    """
+    """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken."""
+    where, _ = place(url)
     console = make_console()
     screen = Screen(console)
     folder = Path(tempfile.mkdtemp(prefix="rqfast-soak-"))
     plan = Plan(
-        url=url,
+        url=where,
         queue=queue or queue_name(),
         folder=folder,
         minutes=minutes,
         publishers=publishers,
         workers=workers,
+        subscribers=subscribers,
         groups=groups,
         visibility=visibility,
         kill_every=kill_every,
+        batch=batch,
         backlog=backlog,
         timeout=timeout,
         drain=drain,
         faults=faults,
+        wrong_clocks=wrong_clocks,
         keep=keep,
         **({} if seed is None else {"seed": seed}),
     )
@@ -159,7 +169,8 @@ def soak(
 def introduction(plan: Plan) -> str:
     """What is about to be done (str)."""
     return (
-        f"rqfast soak: {plan.publishers} publishers and {plan.workers} workers, {plan.groups:,} groups, "
+        f"rqfast soak: {plan.publishers} publishers, {plan.workers} workers and {plan.subscribers} subscribers, "
+        f"{plan.groups:,} groups, "
         f"in the new queue {plan.queue} of {without_password(plan.url)}; seed {plan.seed}"
     )
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import orjson
-import typer
-
 from ..model import Stats
-from .console import make_console, show
-from .options import Debug
-from .queue import Json, Queue, Url, open_queue
+from .console import json_line, make_console, show
+from .options import Debug, Json, Queue, Url
+from .queue import open_queue
+from .wording import age, count
 
 
 def stats(url: Url = None, queue: Queue = None, json: Json = False, debug: Debug = False) -> None:
@@ -18,7 +16,7 @@ def stats(url: Url = None, queue: Queue = None, json: Json = False, debug: Debug
     with open_queue(url, queue) as transport:
         found = transport.stats()
     if json:
-        typer.echo(orjson.dumps(asdict(found)).decode())
+        json_line(asdict(found))
     else:
         show(make_console(), rows(found))
 
@@ -26,18 +24,18 @@ def stats(url: Url = None, queue: Queue = None, json: Json = False, debug: Debug
 def rows(stats: Stats) -> dict[str, str]:
     """The figures as people read them: what -> how much."""
     told = {
-        "messages": f"{stats.messages:,} in {stats.groups:,} groups",
+        "messages": f"{stats.messages:,} in {count(stats.groups, 'group')}",
         "claimable": _aged(stats.claimable, stats.oldest_claimable_age),
         "in work": _aged(stats.in_work, stats.oldest_in_work_age),
         "parked": f"{stats.parked:,}",
         "delayed": f"{stats.delayed:,}",
-        "paused": f"{stats.paused:,} groups",
-        "dead": f"{stats.dead:,} dead letters",
+        "paused": count(stats.paused, "group"),
+        "dead": count(stats.dead, "dead letter"),
     }
     if stats.queue_paused:
         told["paused"] = "the whole queue"
     return told
 
 
-def _aged(count: int, age: float | None) -> str:
-    return f"{count:,}" if age is None else f"{count:,}, the oldest for {age:,.1f} s"
+def _aged(number: int, seconds: float | None) -> str:
+    return f"{number:,}" if seconds is None else f"{number:,}, the oldest for {age(seconds)}"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
 from rich.console import Console
 
-from ..connect import locate
 from ..errors import RqfastError
 from ..verify.found import AGREE, DISAGREE, UNKNOWN, Report, TableState
 from ..verify.run import verify as look
-from .console import make_console, say, show_rows
-from .options import Debug, Shown
-from .queue import Json
+from .console import json_line, make_console, say, show_rows, tell
+from .options import Debug, Json, Shown, Url
+from .queue import place
+from .schema import OneQueue
 
 WORDS = {AGREE: "agree", DISAGREE: "disagree", UNKNOWN: "unknown"}
 ADVICE = (
@@ -27,13 +25,8 @@ ADVICE = (
 
 
 def verify(
-    url: Annotated[
-        str | None,
-        typer.Argument(help="Database: http://host:4001 for rqlite, or a file. By default that of RQFAST_URL."),
-    ] = None,
-    queue: Annotated[
-        str | None, typer.Option(help="Just this queue; '' is the one without a name. By default all.")
-    ] = None,
+    url: Url = None,
+    queue: OneQueue = None,
     repair: Annotated[bool, typer.Option("--repair", help="Make anew what is derived, where it is wrong.")] = False,
     wait: Annotated[
         float, typer.Option(min=0, help="Seconds for a leader to answer, and the nodes to come to one index.")
@@ -41,20 +34,17 @@ def verify(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Check a database's queues, and that all nodes of a cluster hold the same.
-
-    Exit status 0: all agrees. 1: something does not. 2: it could not be told.
-    """
+    """Check a database's queues, and that all nodes of a cluster hold the same."""
     try:
-        where, is_rqlite = locate(url)
+        where, is_rqlite = place(url)
         report = asyncio.run(look(where, is_rqlite, queue=queue, repair=repair, wait=wait))
     except (RqfastError, OSError) as error:
         if Shown.debug:
             raise
-        sys.stderr.write(f"rqfast: {' '.join(str(error).split()) or type(error).__name__}\n")
+        tell(f"rqfast: {' '.join(str(error).split()) or type(error).__name__}")
         raise typer.Exit(UNKNOWN) from None
     if json:
-        typer.echo(orjson.dumps({"result": WORDS[report.status], **asdict(report)}).decode())
+        json_line({"result": WORDS[report.status], **asdict(report)})
     else:
         show(make_console(), report)
     raise typer.Exit(report.status)

@@ -102,7 +102,7 @@ class Reader:
         self.worker = worker
         self.attempts: list[Attempt] = []
         self.done: set[int] = set()
-        self.ready = False
+        self.ready: bool = False
         self.holding: int | None = None
         self.error: str | None = None
         self._path = path

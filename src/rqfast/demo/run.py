@@ -6,7 +6,7 @@ import secrets
 import string
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Plan:
     """
 
     source: Source
-    url: str
+    url: str = field(repr=False)
     queue: str | None
     folder: Path
     workers: int = 4
@@ -79,7 +79,7 @@ def run(plan: Plan, watcher: Watcher) -> Result:
     if not MIN_WORKERS <= plan.workers <= MAX_WORKERS:
         raise DemoError(f"{plan.workers} workers: {MIN_WORKERS} to {MAX_WORKERS}, for one is killed")
     if ":memory:" in plan.url:
-        raise DemoError(f"{plan.url}: the workers are processes of their own and cannot see this one's memory")
+        raise DemoError(":memory:, and the workers are processes of their own and cannot see this one's memory")
     began = time.monotonic()
     tag = secrets.token_hex(8)
     _refuse_queue_in_use(plan)

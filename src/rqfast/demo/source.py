@@ -53,7 +53,7 @@ class Source:
     def __init__(self, path: Path | None, field: str) -> None:
         self.path = path
         self.field = field
-        self.count = sum(1 for _ in self.rows())
+        self.count: int = sum(1 for _ in self.rows())
         if not self.count:
             raise DemoError(f"{self.name}: the file has no lines")
 

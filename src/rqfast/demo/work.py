@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..errors import LeaseLost
 from .journal import Journal, Record, Signals
 from .source import DemoError
 
-log = logging.getLogger("rqfast.demo")
+log: logging.Logger = logging.getLogger("rqfast.demo")
 
 SIGNAL_SECONDS = 120.0
 CLAIM_SECONDS = 0.1
@@ -44,7 +44,7 @@ class Job:
     """
 
     name: str
-    url: str
+    url: str = field(repr=False)
     queue: str | None
     run: str
     folder: Path

@@ -51,7 +51,7 @@ class Database:
     """
 
     def __init__(self, path: Path, synchronous: str, clock: Clock) -> None:
-        self.index = 1
+        self.index: int = 1
         self._shapes = Shapes()
         self._clock = clock
         self._changes = self._last_insert_id = 0

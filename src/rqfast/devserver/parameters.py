@@ -61,7 +61,7 @@ class Places:
     """
 
     def __init__(self, text: str, found: list[Token]) -> None:
-        self.count = 0
+        self.count: int = 0
         self.indexes: dict[str, int] = {}
         pieces, at = [], 0
         for token in found:
@@ -75,7 +75,7 @@ class Places:
             else:
                 pieces += [text[at : token.start], f"{_MARK}{self._index(token.text)}"]
                 at = token.start + len(token.text)
-        self.text = "".join([*pieces, text[at:]])
+        self.text: str = "".join([*pieces, text[at:]])
 
     def _index(self, name: str) -> int:
         if name not in self.indexes:

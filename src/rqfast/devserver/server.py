@@ -66,10 +66,11 @@ class DevServer:
             )
         if not abs(clock_skew) <= MAX_SKEW:
             raise ConfigError(f"clock_skew={clock_skew!r}: seconds, {MAX_SKEW:,.0f} at most")
-        self.file = None if file is None else Path(file)
-        self.host = "127.0.0.1" if host == "localhost" else host
-        self._wanted, self.port = port, port
-        self.only_loopback = is_loopback(host)
+        self.file: Path | None = None if file is None else Path(file)
+        self.host: str = "127.0.0.1" if host == "localhost" else host
+        self._wanted = port
+        self.port: int = port
+        self.only_loopback: bool = is_loopback(host)
         self._clock_skew = clock_skew
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None

@@ -19,7 +19,7 @@ class Cluster:
         self.seeds = seeds
         self.discover = discover
         self.leader: str | None = None
-        self.forwards = not discover
+        self.forwards: bool = not discover
         self._known = list(seeds)
         self._unroutable: set[str] = set()
         self._turn = 0
@@ -39,6 +39,8 @@ class Cluster:
         leader = None
         for node in nodes:
             address = self.address(node["api_addr"])
+            if address is None:
+                continue
             if address not in self._known and address not in self._unroutable:
                 self._known.append(address)
             if node.get("leader") and node.get("reachable", True):
@@ -48,10 +50,20 @@ class Cluster:
         return self._lead(leader)
 
     def redirected(self, location: str) -> None:
-        """A node pointed to the leader."""
-        parts = urlsplit(location)
-        if self.discover and parts.scheme in ("http", "https") and parts.netloc:
-            self._lead(self.address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"))
+        """A node pointed to the leader.
+
+        Only to one that the user named or a node listed: whoever else it is, credentials are not sent there, and the
+        nodes are asked who leads.
+        """
+        address = self.address(location)
+        if self.discover and (address in self._known or address in self._unroutable):
+            assert address is not None
+            self._lead(address)
+
+    def forward_by(self, node: str) -> None:
+        """No node may be asked who leads, and this one points to a stranger: it is to forward."""
+        self.forwards = True
+        self.leader = node
 
     def unreachable(self, node: str) -> None:
         """No connection could be made to the node.  If others still call it the leader, they must forward."""
@@ -85,12 +97,20 @@ class Cluster:
             self._known.append(address)
         return self.leader
 
-    def address(self, address: str) -> str:
-        """An advertised address; where the user said https, credentials never go over http."""
-        address = address.rstrip("/")
-        if self.seeds[0].startswith("https:") and address.startswith("http:"):
-            return "https:" + address[len("http:") :]
-        return address
+    def address(self, advertised: str) -> str | None:
+        """Scheme, host and port of an advertised address (str); None: it is no such address.
+
+        Where the user said https, credentials never go over http.
+        """
+        try:
+            parts = urlsplit(advertised)
+            scheme, host = parts.scheme, parts.netloc.rpartition("@")[2].lower()
+            usable = scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            return None
+        if not usable or any(letter.isspace() or not letter.isprintable() for letter in host):
+            return None
+        return f"{'https' if self.seeds[0].startswith('https:') else scheme}://{host}"
 
 
 def parse_url(url: str) -> tuple[list[str], tuple[str, str] | None]:

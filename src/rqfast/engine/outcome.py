@@ -26,6 +26,9 @@ _NOT_APPLIED = (
     "timed out enqueuing operation",
     "pool get: dial tcp",
 )
+# The other side went away in the handshake, as when a node ends.
+_TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 _SCHEMA = (
     "no such table",
     "no such column",
@@ -34,7 +37,18 @@ _SCHEMA = (
     "has no column",
     "no query solution",
 )
-
+# What a node's own disk or memory did to it, after the log had the request: other nodes may have applied it, and the
+# node itself does when it starts again and reads its log.
+_OF_ONE_NODE = (
+    "database or disk is full",
+    "disk I/O error",
+    "database disk image is malformed",
+    "file is not a database",
+    "unable to open database file",
+    "attempt to write a readonly database",
+    "database is locked",
+    "out of memory",
+)
 
 # The statements that give rows.
 RETURNING = frozenset(
@@ -92,6 +106,9 @@ def of_reply(reply: Reply, statements: list[str], lane_table: str) -> Result:
                 "auth=, with the rights execute, query and status"
             )
         )
+    plain = speaks_tls(reply.body, reply.node) if reply.status == 400 else None
+    if plain is not None:
+        return _fatal(plain)
     if 400 <= reply.status < 500 or "SQL rewrite: panic" in text:
         return _fatal(StatementError(f"{reply.node} refused the request: {reply.status} {text}", text))
     if any(known in text for known in _NOT_APPLIED):
@@ -118,6 +135,8 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
     if position == 0 and text == f"NOT NULL constraint failed: {lane_table}.n":
         return Result(Kind.REFUSED, text)
     name = statements[position] if position < len(statements) else f"statement {position}"
+    if text.startswith(_OF_ONE_NODE):
+        return Result(Kind.UNKNOWN, text)
     if name == "guard":
         return _fatal(NotHeld())
     # A statement that fails, or does not prepare, undoes all; but when it has a RETURNING, servers before v9.4.2 go
@@ -136,10 +155,9 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
 def of_exception(error: BaseException, node: str) -> Result:
     """Classify a request that got no reply."""
     text = f"{type(error).__name__} {error}".strip()
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return _fatal(
-            ConfigError(f"{node}: its certificate was not accepted ({error}); pass ssl= with the right authority")
-        )
+    refused = tls_refused(error, node)
+    if refused is not None:
+        return _fatal(refused)
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return Result(Kind.NOT_APPLIED, text, unreachable=True)
     if isinstance(error, aiohttp.InvalidURL):
@@ -147,6 +165,36 @@ def of_exception(error: BaseException, node: str) -> Result:
     if isinstance(error, aiohttp.ClientError | asyncio.TimeoutError | OSError):
         return Result(Kind.UNKNOWN, text)
     raise error
+
+
+def tls_refused(error: BaseException, node: str) -> ConfigError | None:
+    """What to raise when node and client cannot agree on TLS, whoever refused whom; nothing was applied then."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return ConfigError(
+            f"{node}: its certificate was not accepted ({error}); pass ssl= with the right authority "
+            "(ssl.create_default_context(cafile=..))"
+        )
+    cause = error.__cause__ if isinstance(error.__cause__, ssl.SSLError) else error
+    if not isinstance(cause, ssl.SSLError) or isinstance(cause, _TLS_CUT):
+        return None
+    reason = str(getattr(cause, "reason", ""))
+    if "ALERT" in reason and ("CERT" in reason or "UNKNOWN_CA" in reason):
+        return ConfigError(
+            f"{node} wants another client certificate, or one at all ({reason}); pass ssl= with it "
+            "(context.load_cert_chain(certificate, key))"
+        )
+    if reason in _NO_TLS:
+        return ConfigError(f"{node} does not speak TLS ({reason}): the URL says https, and rqfast never falls back")
+    if isinstance(error, aiohttp.ClientSSLError):
+        return ConfigError(f"{node}: no TLS connection could be agreed on ({error}); look at the versions in ssl=")
+    return None
+
+
+def speaks_tls(body: bytes, node: str) -> ConfigError | None:
+    """What to raise when this is the refusal of a plain request by a port for TLS."""
+    if b"HTTP request to an HTTPS server" not in body[:200]:
+        return None
+    return ConfigError(f"{node} speaks TLS and the URL says http: write https:// (or rqlites://)")
 
 
 def _fatal(error: RqfastError) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
 import ssl as ssl_module
 from collections.abc import Callable, Sequence
@@ -12,9 +13,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from ..errors import Unavailable
+from ..errors import RqfastError, Unavailable
 from .cluster import Cluster
-from .outcome import Kind, Reply, Result, of_exception, of_reply
+from .outcome import Kind, Reply, Result, of_exception, of_reply, speaks_tls, tls_refused
 
 # Not /db/request, which prepares each statement three times, and commits the rest when one does not prepare.
 EXECUTE = "/db/execute?transaction"
@@ -29,6 +30,8 @@ FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
 NO_ANSWER = "no answer"
 LARGE = 1 << 20
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+# How old what is known of the nodes' addresses may be while requests are answered, in seconds.
+KNOWN_FOR = 30.0
 
 
 def _is_whole(rows: list[list[Any] | None], statements: Sequence[Sequence[Any]], path: str) -> bool:
@@ -53,8 +56,12 @@ class RqliteEngine:
         self._lane_table = lane_table
         self._session: aiohttp.ClientSession | None = None
         self._finding: asyncio.Task[str | None] | None = None
+        self._learning: asyncio.Task[None] | None = None
+        self._learn_at = 0.0
         # Why a node could not tell who leads, for people.
         self._troubles: dict[str, str] = {}
+        # Nodes with which no connection can be agreed on, until the user changes something.
+        self._refusals: dict[str, RqfastError] = {}
 
     @property
     def is_open(self) -> bool:
@@ -78,8 +85,9 @@ class RqliteEngine:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._finding is not None:
-            self._finding.cancel()
+        for task in (self._finding, self._learning):
+            if task is not None:
+                task.cancel()
         if self._session is not None:
             await self._session.close()
 
@@ -114,12 +122,14 @@ class RqliteEngine:
         if result.leader:
             self.cluster.lost(node)
             self.cluster.redirected(result.leader)
+            self._learn_at = 0.0
         elif result.unreachable:
             self.cluster.unreachable(node)
         elif result.kind in (Kind.NOT_APPLIED, Kind.UNKNOWN):
             self.cluster.lost(node)
         else:
             self.cluster.answered(node)
+            self._keep_learning(node)
 
     # -- who leads ----------------------------------------------------------------------------------------
 
@@ -141,13 +151,16 @@ class RqliteEngine:
         return await asyncio.shield(self._finding)
 
     async def _find_leader(self, suspect: str | None) -> str | None:
-        asked = [asyncio.create_task(self._ask(node, suspect)) for node in self.cluster.nodes if node != suspect]
+        nodes = [node for node in self.cluster.nodes if node != suspect]
+        asked = [asyncio.create_task(self._ask(node, suspect)) for node in nodes]
         try:
             for answer in asyncio.as_completed(asked):
                 leader = await answer
                 if leader is not None:
                     self._troubles.clear()
                     return leader
+            if nodes and all(node in self._refusals for node in nodes):
+                raise self._refusals[nodes[0]]
             return None
         finally:
             for task in asked:
@@ -156,24 +169,31 @@ class RqliteEngine:
 
     async def _ask(self, node: str, suspect: str | None) -> str | None:
         assert self._session is not None
+        self._refusals.pop(node, None)
         try:
             async with (
                 asyncio.timeout(NODES_TIMEOUT),
                 self._session.get(f"{node}/nodes?ver=2&timeout=1s", allow_redirects=False) as reply,
             ):
                 body = await reply.read()
-                if reply.status == 401:
+                if reply.status in (401, 403):
                     return await self._ask_by_query(node, suspect)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._troubles[node] = f"{type(error).__name__}: {error}".rstrip(": ")
+            self._trouble(node, f"{type(error).__name__}: {error}".rstrip(": "), tls_refused(error, node))
             return None
         leader = self.cluster.learn(body, suspect) if reply.status == 200 else None
+        if leader is not None:
+            self._learn_at = asyncio.get_running_loop().time() + KNOWN_FOR
         if leader is None:
             found = body[:60].decode("utf-8", "replace").strip()
-            self._troubles[node] = (
-                "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
-            )
+            text = "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
+            self._trouble(node, text, speaks_tls(body, node))
         return leader
+
+    def _trouble(self, node: str, text: str, refusal: RqfastError | None) -> None:
+        self._troubles[node] = text
+        if refusal is not None:
+            self._refusals[node] = refusal
 
     async def _ask_by_query(self, node: str, suspect: str | None) -> str | None:
         """Where the user may not see /nodes: a query that the leader answers and others point away from."""
@@ -181,8 +201,26 @@ class RqliteEngine:
         if result.error is not None:
             raise result.error
         if result.kind is Kind.APPLIED and node != suspect:
-            self.cluster.leader = node
+            self.cluster.leader, self.cluster.forwards = node, False
+        elif result.leader and self.cluster.leader is None:
+            self.cluster.forward_by(node)
         return self.cluster.leader if self.cluster.leader != suspect else None
+
+    def _keep_learning(self, node: str) -> None:
+        """Now and then, and after a redirect, ask beside the work where the nodes are.
+
+        They may move one after another, and with the last one all addresses that were right at the start would be gone.
+        """
+        loop = asyncio.get_running_loop()
+        if self.cluster.discover and loop.time() >= self._learn_at:
+            self._learn_at = loop.time() + KNOWN_FOR
+            if self._learning is None or self._learning.done():
+                self._learning = asyncio.create_task(self._learn(node), name="rqfast: where the nodes are")
+
+    async def _learn(self, node: str) -> None:
+        # What is wrong with the credentials is told to those that call.
+        with contextlib.suppress(RqfastError):
+            await self._ask(node, None)
 
     # -- requests that may be sent twice ------------------------------------------------------------------
 

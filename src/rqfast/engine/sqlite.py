@@ -24,14 +24,14 @@ from ..errors import (
     OutcomeUnknown,
     RqfastError,
     SchemaError,
-    StatementError,
     Unavailable,
 )
 from ..sql import Statements, upgrade
 from .sqlite_reader import SqliteReader, inherited, read_together
+from .sqlite_refusals import is_busy, is_missing, refusal, refuse_read_only
 from .time import IDLE, JUMP, WATCH, QueueClock, Reading, anchored, boot_clock, log_refused, must_jump
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 
@@ -56,8 +56,8 @@ class SqliteEngine:
             raise ConfigError(f"SQLite 3.38 or newer is needed, this Python has {sqlite3.sqlite_version}")
         self.path = path
         self.queue = queue
-        self.clock = QueueClock(clock)
-        self.statements = Statements(queue)
+        self.clock: QueueClock = QueueClock(clock)
+        self.statements: Statements = Statements(queue)
         self._create = create
         self._synchronous = synchronous
         self._busy_timeout = busy_timeout
@@ -69,9 +69,10 @@ class SqliteEngine:
         self._db: sqlite3.Connection | None = None
         # A database in memory has one connection.
         self._reader = None if path == ":memory:" else SqliteReader(path, busy_timeout)
-        self.closed = False
+        self.closed: bool = False
         self._pid = 0
         self._at = -1
+        self._phase = "begin"
         self._lane = ""
         self._n = 0
         self._forget_at = 0.0
@@ -80,7 +81,7 @@ class SqliteEngine:
 
     def open(self) -> None:
         """Connect, make or check the tables, register the lane, read the clock."""
-        if not self._create and self.path != ":memory:" and not os.path.exists(self.path):
+        if not self._create and self.path != ":memory:" and is_missing(self.path):
             raise SchemaError(f"there is no file {self.path}, and create=False makes none")
         self._pid = os.getpid()
         self._name = self._tell_name()
@@ -112,6 +113,7 @@ class SqliteEngine:
             db.close()
 
     def _connect(self) -> sqlite3.Connection:
+        refuse_read_only(self.path)
         db = sqlite3.connect(
             self.path,
             timeout=self._busy_timeout,
@@ -125,8 +127,8 @@ class SqliteEngine:
             try:
                 db.execute("PRAGMA journal_mode=WAL").fetchall()
                 break
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error) or time.monotonic() > give_up:
+            except sqlite3.Error as error:
+                if not is_busy(error) or time.monotonic() > give_up:
                     db.close()
                     raise
                 time.sleep(0.01)
@@ -232,7 +234,7 @@ class SqliteEngine:
             try:
                 slots = self._transaction(program, db)
             except sqlite3.Error as error:
-                name = batch.statement_names[self._at] if self._at >= 0 else "begin"
+                name = batch.statement_names[self._at] if self._at >= 0 else self._phase
                 if attempt == 1 and self._at == 0 and "NOT NULL" in str(error):
                     # The lane was pruned after a day of silence, and nothing was applied.
                     self._renew_lane()
@@ -345,13 +347,13 @@ class SqliteEngine:
         if db is None:
             db = self._connection()
         slots = []
-        self._at = -1
+        self._at, self._phase = -1, "begin"
         try:
             db.execute("BEGIN IMMEDIATE")
             for self._at, statement in enumerate(program):
                 rows = db.execute(statement[0], statement[1:]).fetchall()
                 slots.append([list(row) for row in rows])
-            self._at = -1
+            self._at, self._phase = -1, "commit"
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -361,19 +363,9 @@ class SqliteEngine:
 
     def as_error(self, error: sqlite3.Error, doing: str) -> RqfastError:
         """What an error of SQLite means to a caller."""
-        text = str(error)
-        if _is_busy(error):
+        if is_busy(error):
             return Unavailable(
                 f"{self.path}: locked by another program for {self._busy_timeout:g} s; nothing was applied, "
                 "call again or raise busy_timeout="
             )
-        if doing.startswith("with_statements"):
-            return StatementError(f"{self.path}: {text} ({doing}); nothing was applied", text, doing)
-        if text.startswith(("no such", "there is no", "table ", "duplicate column")):
-            return SchemaError(f"{self.path}: {text}; nothing was applied, check the queue's tables")
-        return StatementError(f"{self.path}: {text} ({doing}); nothing was applied", text, doing)
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        return refusal(error, self.path, doing)

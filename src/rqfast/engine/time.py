@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .._core import set_default_clock
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 JUMP = 60.0
 WATCH = 1.0

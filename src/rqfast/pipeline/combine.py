@@ -25,7 +25,7 @@ from .watch import Watch
 FORKING = 10.0
 MAX_SIZE = 8 << 20
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 OnLost = Callable[[Exception], None]
 
@@ -41,7 +41,7 @@ class Combiner:
         self._tidy: int | None = None
         self._stirs = 0
         self._caller = SqliteCaller(engine)
-        self.closed = False
+        self.closed: bool = False
         self.restart()
         wake.register(queue, self.stir)
 

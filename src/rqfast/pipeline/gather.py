@@ -22,11 +22,13 @@ from . import wake
 from .watch import Watch
 
 SWEEP = 0.1
+# Of what a server said, so many characters are shown.
+MOST_TROUBLE = 200
 
 # Under which key asyncio, up to Python 3.13, keeps in a thread's state what the thread runs.
 RUNNING = "__asyncio_running_event_loop__"
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forked)
@@ -43,6 +45,10 @@ class Carrier(Protocol):
     @property
     def ambiguous(self) -> bool:
         """Whether what is being sent may have taken effect."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it has not ended yet, in the words of who said so last; "" when nobody did."""
 
     def abandon(self) -> None:
         """Nobody waits for what is being sent."""
@@ -84,7 +90,7 @@ class Gather:
         self._in_flight: dict[int, tuple[Batch, asyncio.Task[None]]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._intake = Intake(batcher, self._enter, self._wake, RUNNING, watch.claims_at_once)
-        self.start = self._intake.start
+        self.start: Callable[[Call], None] = self._intake.start
         self._sweeper: asyncio.TimerHandle | None = None
         self._tidy: int | None = None
         self._followers: set[asyncio.Task[None]] = set()
@@ -353,19 +359,20 @@ class Gather:
             batch.stamp(fresh)
             over = batch.is_waited_for and batch.all_expired(now)
             # A request that goes on for others may still be applied: nobody in it can be told that it was not.
-            batch.expire(now, self._late(carrier.ambiguous or not over))
+            batch.expire(now, self._late(carrier.ambiguous or not over, carrier.trouble))
             if over:
                 carrier.abandon()
         if self._in_flight or self._batcher.waiting():
             assert self._loop is not None
             self._sweeper = self._loop.call_later(SWEEP, self._sweep)
 
-    def _late(self, ambiguous: bool) -> RqfastError:
+    def _late(self, ambiguous: bool, trouble: str) -> RqfastError:
+        passed = f"{self.timeout:g} s passed" + (f" (the last trouble: {trouble[:MOST_TROUBLE]})" if trouble else "")
         if not ambiguous:
-            return self._unavailable(f"{self.timeout:g} s passed")
+            return self._unavailable(passed)
         return OutcomeUnknown(
-            f"{self.timeout:g} s passed and it cannot be told whether this call took effect: publish again with the "
-            "same dedup_id; a claim is given back when its lease ends at the latest"
+            f"{passed} and it cannot be told whether this call took effect: publish again with the same dedup_id; "
+            "a claim is given back when its lease ends at the latest"
         )
 
     def _reject(self, calls: Sequence[Call], error: RqfastError) -> None:

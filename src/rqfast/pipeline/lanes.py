@@ -44,10 +44,10 @@ class Lane:
         self._clock = clock
         self._window = window
         self._holder = holder
-        self.progress = Progress()
+        self.progress: Progress = Progress()
         self._number = 0
         self._used = 0.0
-        self.name = ""
+        self.name: str = ""
         self.renew()
 
     def renew(self) -> None:

@@ -40,7 +40,7 @@ class Progress:
     unsure: bool = False
     abandoned: bool = False
     pause: float = FIRST_PAUSE
-    text: str = "none was found"
+    text: str = ""
     patience: float = FIRST_PATIENCE
     again_at: float = 0.0
 

@@ -15,7 +15,7 @@ from . import wake
 from .gather import Gather
 from .watch import Watch
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 # How many waiting claims a publish sends out: with fewer than this a request is not parted.
 TOGETHER = 100

@@ -16,11 +16,14 @@ from ..demo.crew import without_interrupts
 from .journal import Counter, Folder
 from .process import Job, SoakError
 from .publisher import publish
+from .subscriber import subscribe
 from .worker import work
 
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LOOK_SECONDS = 0.05
+
+LIVES: dict[str, Callable[[Job], None]] = {"p": publish, "w": work, "s": subscribe}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Member:
     """One place in the crew: a process, and after a kill the next.
 
     Args:
-        kind: "p" or "w".
+        kind: "p", "w" or "s".
         number: of the place.
         job: what its processes are told.
     """
@@ -79,11 +82,10 @@ class Member:
             self._gone.append(self._counter)
         self._starts += 1
         job = replace(self._job, who=self.who)
-        target: Callable[[Job], None] = publish if self.kind == "p" else work
         self._counter = Counter(Folder(job.folder).journal(self.who))
         with without_interrupts():
             self._process = multiprocessing.get_context("spawn").Process(
-                target=target, args=(job,), name=self.who, daemon=True
+                target=LIVES[self.kind], args=(job,), name=self.who, daemon=True
             )
             self._process.start()
 
@@ -107,10 +109,10 @@ class Member:
 
 
 class Crew:
-    """Publishers and workers; entered, they run, and left, none does.
+    """Publishers, workers and services with subscriptions; entered, they run, and left, none does.
 
     Args:
-        publishers, workers: what each is told.
+        publishers, workers, subscribers: what each is told.
         folder: where they write.
         dice: which is killed.
 
@@ -119,16 +121,19 @@ class Crew:
         dead: processes that ended though nobody killed or stopped them, each with its reason (list of str).
     """
 
-    def __init__(self, publishers: list[Job], workers: list[Job], folder: Folder, dice: random.Random) -> None:
+    def __init__(
+        self, publishers: list[Job], workers: list[Job], subscribers: list[Job], folder: Folder, dice: random.Random
+    ) -> None:
         self._folder = folder
         self._dice = dice
         self._publishers = [Member("p", number, job) for number, job in enumerate(publishers, 1)]
         self._workers = [Member("w", number, job) for number, job in enumerate(workers, 1)]
+        self._workers += [Member("s", number, job) for number, job in enumerate(subscribers, 1)]
         self._all = [*self._publishers, *self._workers]
         self.kills: list[Kill] = []
         self.dead: list[str] = []
-        self.published = 0
-        self.done = 0
+        self.published: int = 0
+        self.done: int = 0
 
     def __enter__(self) -> Self:
         try:

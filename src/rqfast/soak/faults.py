@@ -3,7 +3,8 @@
     {"time": 1767225600.5, "kind": "kill leader", "node": "2"}
 
 `time` is seconds since 1970, or of `time.monotonic` of this machine.  A line may have more: of a lost reply "applied",
-whether the request was, and "count", how many there were.
+whether the request was, and "count", how many there were; "leader", whether it hit the leader of that moment;
+"election", how long the cluster had no leader then (seconds).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..errors import ConfigError
 
 SINCE_1970 = 1e9
 LOST_REPLY = "lost reply"
+STEPPED = "wall clocks stepped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Fault:
         node: where.
         applied: of a lost reply: whether the request was applied, None: that is not known.
         count: how many.
+        on_leader: whether it hit the leader of that moment.
+        election: how long the cluster had no leader then (seconds), None: it had one.
     """
 
     at: int
@@ -36,6 +40,8 @@ class Fault:
     node: str
     applied: bool | None = None
     count: int = 1
+    on_leader: bool = False
+    election: float | None = None
 
     @property
     def is_lost_reply(self) -> bool:
@@ -73,4 +79,6 @@ def _fault(line: dict[str, object], offset: float) -> Fault:
         node=str(line.get("node", "")),
         applied=None if applied is None else bool(applied),
         count=int(str(line.get("count", 1))),
+        on_leader=bool(line.get("leader", False)),
+        election=None if line.get("election") is None else float(str(line["election"])),
     )

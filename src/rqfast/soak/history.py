@@ -94,7 +94,7 @@ class _Checker:
         self.verdict = Verdict()
         self._lives = lives
         self._slack = slack
-        self._ghosts = _Ghosts(lives)
+        self._ghosts = _Ghosts(lives, slack)
         self._add = self.verdict.add
         self._left = {held.id: call for call in lives.of("left", "dead") for held in call.held}
 
@@ -165,8 +165,12 @@ class _Checker:
                 if one.told == DONE and by is not None and call.begun >= taken_over:
                     text = f"{_name(life)}: {call.name} of a lease that was taken over was accepted"
                     self._add("fenced", text, take.call, by, call)
-                if one.told == LOST and call.ended is not None and call.ended <= take.until(self._slack, call.begun):
-                    left = (take.until(self._slack, call.begun) - call.ended) / SECOND
+                if (
+                    one.told == LOST
+                    and call.ended is not None
+                    and (until := take.until_lost(call, self._slack)) >= call.ended
+                ):
+                    left = (until - call.ended) / SECOND
                     self._add("early", f"{_name(life)}: lost {left:.3f} s before its end", take.call, call)
             if take.since < taken_over:
                 taken_over, by = take.since, take.call
@@ -177,6 +181,8 @@ class _Checker:
         before: Take | None = None
         for take in life.takes:
             unseen = take.held.attempts - attempts - 1
+            if unseen == -1 and before is not None and before.was_given_back:
+                unseen = 0
             if self._may_begin_anew(life, take) and (unseen < 0 or take.held.attempts - 1 < unseen):
                 unseen = take.held.attempts - 1
             if unseen < 0 or unseen > self._ghosts.before(take):
@@ -276,10 +282,16 @@ class _Checker:
 
 
 class _Ghosts:
-    """Claims that nobody was told of: each may have taken as many messages as it asked for."""
+    """Claims of which nobody was told what they took: each may have taken as many messages as it asked for.
 
-    def __init__(self, lives: Lives) -> None:
-        self.calls = [call for call in lives.calls if call.is_claim and call.told == UNKNOWN]
+    Such is also one that took longer than its leases were to last: they may have ended, and been taken over, before
+    its reply came; then it told of others, or of none.
+    """
+
+    def __init__(self, lives: Lives, slack: int) -> None:
+        self.calls = [
+            call for call in lives.calls if call.is_claim and (call.told == UNKNOWN or _outlived(call, slack))
+        ]
         self.limit = sum(call.limit for call in self.calls)
         self.count = 0
         self.redriven = min((call.begun for call in lives.of("redrive") if call.told in (DONE, UNKNOWN)), default=NEVER)
@@ -288,6 +300,11 @@ class _Ghosts:
     def before(self, take: Take) -> int:
         """How many of them may have come before this lease (int)."""
         return bisect_right(self._begun, take.since)
+
+
+def _outlived(claim: Call, slack: int) -> bool:
+    """Whether its leases may have ended before it was answered."""
+    return claim.ended is None or claim.ended - claim.begun >= round(claim.seconds * SECOND) - slack
 
 
 class _Bounds:

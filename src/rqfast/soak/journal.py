@@ -8,7 +8,8 @@ is made, so that a kill in the midst of it leaves a call whose outcome is unknow
                                                  "settles" [[claim, seq], ..], "seconds", "limit"
     {"n", "at", "told", ...}                     it ended: "seqs" of the first messages, "rest" what was told of the
                                                  others; "held" [[seq, group, id, attempts, fence, trial, intact], ..];
-                                                 "but" {seq: told} of settlements; "count"; "totals"
+                                                 "but" {seq: told} of settlements, or {"claim:seq": told}; "count";
+                                                 "totals"
     {"what": "failed", "error"}                  the process cannot go on
 """
 
@@ -51,6 +52,10 @@ class Folder:
     def journal(self, who: str) -> Path:
         """The file in which a process writes (Path)."""
         return self.path / f"{who}.jsonl"
+
+    def log(self, who: str) -> Path:
+        """The file for what a process logs; only there when it logs something (Path)."""
+        return self.path / f"{who}.log"
 
     def read(self) -> Iterator[Call]:
         """All calls of all processes.
@@ -112,7 +117,7 @@ class Counter:
     """
 
     def __init__(self, path: Path) -> None:
-        self.counts = Counts()
+        self.counts: Counts = Counts()
         self._tail = Tail(path)
         self._acks: dict[int, int] = {}
 
@@ -183,4 +188,10 @@ def _sent(begin: Line, end: Line) -> list[Sent]:
 
 def _settled(begin: Line, end: Line) -> list[Settled]:
     but = end.get("but", {})
-    return [Settled(claim, seq, but.get(str(seq), end["told"])) for claim, seq in begin.get("settles", ())]
+    told = end["told"]
+    if not but:
+        return [Settled(claim, seq, told) for claim, seq in begin.get("settles", ())]
+    return [
+        Settled(claim, seq, but.get(f"{claim}:{seq}") or but.get(str(seq), told))
+        for claim, seq in begin.get("settles", ())
+    ]

@@ -19,7 +19,7 @@ class Settlement(NamedTuple):
 
     @property
     def how(self) -> str:
-        """ack, nack, defer, extend or dead_letter (str)."""
+        """ack, nack, defer, extend, dead_letter or give_back (str)."""
         return self.call.how
 
     @property
@@ -40,8 +40,8 @@ class Take:
     __slots__ = ("call", "held", "settlements")
 
     def __init__(self, call: Call, held: Held) -> None:
-        self.call = call
-        self.held = held
+        self.call: Call = call
+        self.held: Held = held
         self.settlements: list[Settlement] = []
 
     @property
@@ -70,6 +70,18 @@ class Take:
                 end = min(end, extended if settlement.told == UNKNOWN else call.begun)
         return end
 
+    def until_lost(self, call: Call, slack: int) -> int:
+        """Until when it was live for certain, for a settlement that was told that it is lost (ns).
+
+        What its holder had under way beside may have ended it: a service extends a lease while it acknowledges it.
+        """
+        beside = (
+            one.call.begun
+            for one in self.settlements
+            if one.may_count and one.how != "extend" and call.begun <= one.call.begun < (call.ended or NEVER)
+        )
+        return min([self.until(slack, call.begun), *beside])
+
     def over(self, slack: int) -> int:
         """When it has ended at the latest, if nobody settled it (ns)."""
         end = self.since + round(self.call.seconds * SECOND) + slack
@@ -78,6 +90,11 @@ class Take:
                 ended = settlement.call.ended
                 end = NEVER if ended is None else max(end, ended + round(settlement.call.seconds * SECOND) + slack)
         return end
+
+    @property
+    def was_given_back(self) -> bool:
+        """Whether it was, or may have been, given back with no attempt spent."""
+        return any(one.may_count for one in self.settlements if one.how == "give_back")
 
     @property
     def has_lapsed(self) -> bool:
@@ -98,8 +115,8 @@ class Life:
     __slots__ = ("group", "id", "sends", "takes")
 
     def __init__(self, name: str, group: str) -> None:
-        self.id = name
-        self.group = group
+        self.id: str = name
+        self.group: str = group
         self.sends: list[tuple[Call, Sent]] = []
         self.takes: list[Take] = []
 
@@ -148,7 +165,7 @@ class Lives:
     """
 
     def __init__(self, calls: Iterable[Call]) -> None:
-        self.calls = sorted(calls, key=lambda call: call.begun)
+        self.calls: list[Call] = sorted(calls, key=lambda call: call.begun)
         self.by_id: dict[str, Life] = {}
         self.strangers: list[Take] = []
         self._takes: dict[tuple[str, int], dict[int, Take]] = {}

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from ..errors import OutcomeUnknown, RqfastError, Unavailable
 from .breaks import as_broken
 from .journal import Folder
 from .recorder import Recorder
+from .wall import WrongClock
 
-log = logging.getLogger("rqfast.soak")
+log: logging.Logger = logging.getLogger("rqfast.soak")
 
 RETRY_SECONDS = 0.2
 
@@ -42,16 +43,20 @@ class Job:
         groups: of a publisher: its own.
         visibility: how long most leases last (seconds).
         timeout: of a call (seconds).
+        batch: messages of the largest publish.
+        wrong_clock: whether its wall clock is wrong.
     """
 
     who: str
-    url: str
+    url: str = field(repr=False)
     queue: str
     folder: Path
     seed: int
     groups: tuple[str, ...] = ()
     visibility: float = 5.0
     timeout: float = 10.0
+    batch: int = 100
+    wrong_clock: bool = False
 
 
 def in_process(job: Job, work: Callable[[Recorder, Folder], None]) -> None:
@@ -60,18 +65,36 @@ def in_process(job: Job, work: Callable[[Recorder, Folder], None]) -> None:
     Raises:
         SystemExit: something went wrong; what, stands in the journal.
     """
+
+    def live(journal: Journal, folder: Folder) -> None:
+        transport = open_queue(job, folder)
+        if transport is None:
+            return
+        with transport:
+            journal.write([{"what": "ready"}])
+            work(Recorder(job.who, as_broken(transport), journal), folder)
+
+    whole_life(job, live)
+
+
+def whole_life(job: Job, live: Callable[[Journal, Folder], None]) -> None:
+    """From begin to end of a process: what it logs is in a file of its own, and why it cannot go on in its journal.
+
+    Raises:
+        SystemExit: it could not go on.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder = Folder(job.folder)
+    if job.wrong_clock:
+        WrongClock(job.seed, job.who, time.time).install()
+    logger = logging.getLogger("rqfast")
+    logger.addHandler(logging.FileHandler(folder.log(job.who), encoding="utf-8", delay=True))
+    logger.propagate = False
     with Journal(folder.journal(job.who)) as journal:
         try:
-            transport = open_queue(job, folder)
-            if transport is None:
-                return
-            with transport:
-                journal.write([{"what": "ready"}])
-                work(Recorder(job.who, as_broken(transport), journal), folder)
+            live(journal, folder)
         except Exception as error:
-            log.debug("%s cannot go on", job.who, exc_info=True)
+            log.exception("%s cannot go on", job.who)
             journal.write([{"what": "failed", "error": f"{type(error).__name__}: {error}"}])
             sys.exit(1)
 

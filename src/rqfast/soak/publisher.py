@@ -14,7 +14,7 @@ from .recorder import Item, Recorder
 
 PAUSE = 0.02
 AGAIN = 0.1
-MANY = (5, 20, 100)
+SHARES = (0.05, 0.2, 1.0)
 
 
 def publish(job: Job) -> None:
@@ -57,6 +57,9 @@ class Publisher:
         delay = round(self._dice.uniform(0.02, 0.4), 3) if self._dice.random() < 0.05 else 0.0
         return Item(f"{self._job.who}#{next(self._ids)}", self._dice.choice(self._job.groups), delay)
 
+    def _size(self) -> int:
+        return max(1, round(self._dice.choice(SHARES) * self._job.batch))
+
     def _one(self) -> None:
         item, dedup = self._item(), self._dice.random() < 0.5
         for trial in count(1):
@@ -65,7 +68,7 @@ class Publisher:
                 return
 
     def _many(self) -> None:
-        items: Sequence[Item] = [self._item() for _ in range(self._dice.choice(MANY))]
+        items: Sequence[Item] = [self._item() for _ in range(self._size())]
         dedup = self._dice.random() < 0.5
         for trial in count(1):
             told, done = self._recorder.publish_many(items, trial, dedup=dedup)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import secrets
 import time
@@ -17,19 +18,23 @@ from ..connect import connect, locate
 from ..demo.journal import Journal
 from ..errors import SchemaError
 from ..transport.schema import drop_queue
+from .calls import SECOND
 from .crew import Crew, Kill
-from .faults import Fault, read_faults
+from .faults import STEPPED, Fault, read_faults
 from .figures import Figures, measure
 from .history import SLACK, Verdict, check
 from .journal import Folder
 from .lives import Lives
+from .pauses import Pause, pauses
 from .process import Job, SoakError, options_of
 from .recorder import Recorder, list_dead, list_left
 from .shown import Shown, show
+from .wall import steps_between
 
 DRIVER = "driver"
 LOOK_SECONDS = 0.1
 STATS_SECONDS = 2.0
+MANY_DEAD = 100
 OPENING_SECONDS = 30.0
 MAX_PROCESSES = 64
 
@@ -57,31 +62,37 @@ class Plan:
         folder: for what the processes write down; empty.
         minutes: how long the processes work, before the queue is drained.
         publishers, workers: processes; 1 to 64.
+        subscribers: processes with a `Worker` that subscribes to all groups; 0 to 64.
         groups: at least as many as publishers.
         visibility: how long most leases last (seconds).
         kill_every: between two kills, on average (seconds); 0: none is killed.
+        batch: messages of the largest publish; the largest claim asks for two thirds of it.
         backlog: how many messages wait at the most before publishers pause.
         timeout: of a call (seconds).
         drain: how long to wait for the queue to be empty at the end, without any progress (seconds).
         faults: a file of JSON lines that something else writes, None: none does.
+        wrong_clocks: whether the wall clock of each process is wrong, and stepped while it runs.
         seed: of all that is done by chance.
         keep: whether the queue stays.
         slack: how much earlier than asked a lease may end (ns).
     """
 
-    url: str
+    url: str = field(repr=False)
     queue: str
     folder: Path
     minutes: float = 1.0
     publishers: int = 2
     workers: int = 4
+    subscribers: int = 0
     groups: int = 100
     visibility: float = 5.0
     kill_every: float = 5.0
+    batch: int = 100
     backlog: int = 2000
     timeout: float = 10.0
     drain: float = 60.0
     faults: Path | None = None
+    wrong_clocks: bool = False
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     keep: bool = False
     slack: int = SLACK
@@ -98,6 +109,7 @@ class Result:
         figures: its rates.
         kills: processes that were killed.
         faults: what something else did to the cluster meanwhile.
+        pauses: what callers saw each time that the cluster lost its leader.
         dead: processes that ended by themselves, with their reasons.
         seconds: how long it took, without the check.
     """
@@ -108,6 +120,7 @@ class Result:
     figures: Figures
     kills: Sequence[Kill]
     faults: Sequence[Fault]
+    pauses: Sequence[Pause]
     dead: Sequence[str]
     seconds: float
 
@@ -133,18 +146,24 @@ def run(plan: Plan, watcher: Watcher) -> Result:
         drive.run()
         seconds = time.monotonic() - began
         watcher.begin("Checking", None)
+        # Millions of objects, none of which is garbage.
+        gc.disable()
         lives = Lives(drive.folder.read())
     finally:
+        gc.enable()
         if not plan.keep:
             _drop(plan)
     kills = drive.crew.kills
+    faults = [] if plan.faults is None else read_faults(plan.faults, drive.offset)
+    faults += [Fault(round(at * SECOND), STEPPED, "") for at in drive.steps]
     return Result(
         plan=plan,
         verdict=check(lives, slack=plan.slack),
         shown=show(lives, {kill.who for kill in kills}),
         figures=measure(lives),
         kills=kills,
-        faults=[] if plan.faults is None else read_faults(plan.faults, drive.offset),
+        faults=sorted(faults, key=lambda fault: fault.at),
+        pauses=pauses(lives, faults),
         dead=drive.crew.dead,
         seconds=seconds,
     )
@@ -159,10 +178,12 @@ def check_plan(plan: Plan) -> None:
     for name in ("publishers", "workers"):
         if not 1 <= getattr(plan, name) <= MAX_PROCESSES:
             raise SoakError(f"{getattr(plan, name)} {name}: 1 to {MAX_PROCESSES}")
+    if not 0 <= plan.subscribers <= MAX_PROCESSES:
+        raise SoakError(f"{plan.subscribers} subscribers: 0 to {MAX_PROCESSES}")
     if plan.groups < plan.publishers:
         raise SoakError(f"{plan.groups} groups: at least one for each of the {plan.publishers} publishers")
     if ":memory:" in plan.url:
-        raise SoakError(f"{plan.url}: the workers are processes of their own and cannot see this one's memory")
+        raise SoakError(":memory:, and the workers are processes of their own and cannot see this one's memory")
 
 
 def make_queue(plan: Plan) -> None:
@@ -198,7 +219,9 @@ class _Drive:
         self._dice = random.Random(plan.seed)
         self.offset = time.time() - time.monotonic()
         self.folder = Folder(plan.folder)
-        self.crew = Crew(self._publishers(), self._workers(), self.folder, self._dice)
+        self.steps: list[float] = []
+        subscribers = [self._job() for _ in range(plan.subscribers)]
+        self.crew = Crew(self._publishers(), self._workers(), subscribers, self.folder, self._dice)
 
     def run(self) -> None:
         """Drive it, drain it, and write down what is left.
@@ -213,7 +236,10 @@ class _Drive:
                 recorder = Recorder(DRIVER, transport, journal)
                 crew.wait_ready()
                 self._watcher.begin("Soaking", plan.minutes * 60)
+                began = time.monotonic()
                 self._soak(recorder)
+                if plan.wrong_clocks:
+                    self.steps = steps_between(began, time.monotonic())
                 self._watcher.begin("Draining", None)
                 self._drain(recorder)
                 crew.stop(plan.timeout * 2 + plan.visibility)
@@ -230,7 +256,9 @@ class _Drive:
                 self._watcher.killed(self.crew.kill_one().who)
                 next_kill = time.monotonic() + self._until_kill()
             if now >= next_stats:
-                recorder.stats()
+                stats = recorder.stats()
+                if stats is not None and stats.dead > MANY_DEAD:
+                    recorder.redrive()
                 next_stats = time.monotonic() + STATS_SECONDS
             time.sleep(LOOK_SECONDS)
 
@@ -289,6 +317,8 @@ class _Drive:
             groups=tuple(groups),
             visibility=plan.visibility,
             timeout=plan.timeout,
+            batch=plan.batch,
+            wrong_clock=plan.wrong_clocks,
         )
 
     def _publishers(self) -> list[Job]:

@@ -12,25 +12,28 @@ from .journal import Folder
 from .process import Job, check_parent, in_process
 from .recorder import Recorder, Taken
 
-LIMITS = (1, 4, 16, 64)
+LIMITS = {0.0: 1, 0.04: 1, 0.16: 2, 0.64: 4}
+"""How much of the largest batch is claimed: how often."""
+ODD = (2, 8)
+"""Of one claim so many times up to so many messages have another fate than the others, which are done."""
 SHORT = 0.1
 LATE = 1.0
 AGAIN = 0.1
 MOST_LATE = 8
 
 FATES = {
-    "done": 820,
-    "ack": 40,
-    "ack_many": 30,
-    "nack": 25,
-    "park": 15,
-    "nack_many": 10,
-    "defer": 20,
-    "extend": 20,
-    "dead_letter": 10,
-    "late": 10,
+    "done": 300,
+    "ack": 120,
+    "ack_many": 100,
+    "nack": 90,
+    "park": 70,
+    "nack_many": 60,
+    "defer": 80,
+    "extend": 80,
+    "dead_letter": 50,
+    "late": 50,
 }
-"""What becomes of a lease, by chance: how often in a thousand."""
+"""What becomes of these, by chance: how often in a thousand."""
 
 
 def work(job: Job) -> None:
@@ -61,12 +64,12 @@ class Worker:
         self._dead: list[int] = []
         self._settle: dict[str, Callable[[list[Taken]], object]] = {
             "done": self._keep,
-            "ack": self._each(lambda taken: self._recorder.settle("ack", taken)),
+            "ack": lambda all_: self._each("ack", all_),
             "ack_many": lambda all_: self._recorder.settle_many("ack", all_),
-            "nack": self._each(lambda taken: self._recorder.settle("nack", taken, 0)),
-            "park": self._each(lambda taken: self._recorder.settle("nack", taken, self._some(0.3))),
+            "nack": lambda all_: self._each("nack", all_, 0),
+            "park": lambda all_: self._each("nack", all_, self._some(0.3)),
             "nack_many": lambda all_: self._recorder.settle_many("nack", all_, 0),
-            "defer": self._each(lambda taken: self._recorder.settle("defer", taken, self._some(0.3))),
+            "defer": lambda all_: self._each("defer", all_, self._some(0.3)),
             "extend": self._extend,
             "dead_letter": self._bury,
             "late": self._hold,
@@ -94,7 +97,9 @@ class Worker:
         if len(done) <= 1 and self._dice.random() < 0.3:
             told, taken = self._recorder.claim(visibility, done[0] if done else None)
         else:
-            told, taken = self._recorder.claim_many(visibility, self._dice.choice(LIMITS), done)
+            [share] = self._dice.choices(tuple(LIMITS), tuple(LIMITS.values()))
+            limit = max(1, round(share * self._job.batch))
+            told, taken = self._recorder.claim_many(visibility, limit, done)
         if told == LOST and len(done) > 1:
             self._recorder.settle_many("ack", done)
         elif told not in (DONE, LOST):
@@ -108,12 +113,16 @@ class Worker:
         if draining:
             self._keep(taken)
             return
-        fates: dict[str, list[Taken]] = {}
-        for one in taken:
-            [fate] = self._dice.choices(tuple(FATES), tuple(FATES.values()))
-            fates.setdefault(fate, []).append(one)
-        for fate, leases in fates.items():
-            self._settle[fate](leases)
+        rest = list(taken)
+        self._dice.shuffle(rest)
+        times, most = ODD
+        for _ in range(times):
+            if rest:
+                [fate] = self._dice.choices(tuple(FATES), tuple(FATES.values()))
+                size = self._dice.randint(1, most)
+                self._settle[fate](rest[:size])
+                rest = rest[size:]
+        self._keep(rest)
 
     def _extend(self, taken: list[Taken]) -> None:
         if len(taken) > 1:
@@ -161,9 +170,9 @@ class Worker:
     def _some(self, seconds: float) -> float:
         return round(self._dice.uniform(0.0, seconds), 3)
 
-    def _each(self, settle: Callable[[Taken], object]) -> Callable[[list[Taken]], object]:
-        def settle_all(taken: list[Taken]) -> Any:
-            for one in taken:
-                settle(one)
-
-        return settle_all
+    def _each(self, how: str, taken: Sequence[Taken], *arguments: Any) -> None:
+        """Settle one, then the others in one call."""
+        first, *others = taken
+        self._recorder.settle(how, first, *arguments)
+        if others:
+            self._recorder.settle_many(how, others, *arguments)

@@ -76,20 +76,20 @@ class InboxStatements:
         self._claim_index = f" INDEXED BY {quote(indexes.claim)}" if indexes.claim else ""
         self._lock_index = f" INDEXED BY {quote(indexes.lock)}" if indexes.lock else ""
         self._skips = dead_group is not None
-        self.is_numeric_token = "token" not in self._names and inbox.roles["locked_until"] not in inbox.iso_text
-        self.pick_rows = self._pick_rows()
-        self.pick = (
+        self.is_numeric_token: bool = "token" not in self._names and inbox.roles["locked_until"] not in inbox.iso_text
+        self.pick_rows: str = self._pick_rows()
+        self.pick: str = (
             f"{self._parts['pick']}(SELECT json_group_array(h) FROM ({self.pick_rows})) {self._parts['of_lane']}"
         )
-        self.take = self._take()
+        self.take: str = self._take()
         rows = self._rows()
-        self.outcome = f"{self._parts['outcome']},{rows}"
-        self.again = f"{self._parts['outcome_again']},{rows} {self._parts['this_lane']}"
+        self.outcome: str = f"{self._parts['outcome']},{rows}"
+        self.again: str = f"{self._parts['outcome_again']},{rows} {self._parts['this_lane']}"
         lost = f"({self._parts['lost_list']})"
-        self.outcome_settled = f"{self._parts['outcome']},{lost}"
-        self.again_settled = f"{self._parts['outcome_again']},{lost} {self._parts['this_lane']}"
-        self.verdict = self._verdict()
-        self.guard = self._parts["guard"]
+        self.outcome_settled: str = f"{self._parts['outcome']},{lost}"
+        self.again_settled: str = f"{self._parts['outcome_again']},{lost} {self._parts['this_lane']}"
+        self.verdict: str = self._verdict()
+        self.guard: str = self._parts["guard"]
 
     # -- the claim ----------------------------------------------------------------------------------------
 

@@ -191,6 +191,10 @@ CROSS JOIN {shown} s ON s.group_id=p.id ORDER BY p.key,p.id
 -- Whether the group after which a page begins stands.
 SELECT count(*) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1->>0
 
+-- name: seq_given
+-- The seq of the message that was published last.
+SELECT {last_seq}
+
 -- name: peek
 -- ?1 a JSON list of a group: its messages in claim order.
 SELECT k.seq,k.group_id,k.event,k.attempts,k.rank,k.headers,k.published_at,k.due,(SELECT max(priority,0) FROM {groups} INDEXED BY {g_key} WHERE group_id=?1->>0)

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import InvalidMessage
+from .alike import Sameness
 
 INT64 = 1 << 63
 
 # Strings, quoted names and comments; placeholders; words; what is left one character at a time.  (SQLite takes a
 # byte order mark before a word for a blank.)
 _TOKEN = re.compile(
-    r"""(?P<skip>[\s\ufeff]+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))
+    r"""(?P<skip>[ \t\n\f\r\ufeff]+|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))
     |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
     |(?P<place>\?\d*|[:@$][A-Za-z_]\w*)
     |(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*)
@@ -32,15 +33,18 @@ _REFUSED = {
 _BLOB_LIKE = re.compile(r"\s*[xX]'(?:[0-9a-fA-F]{2})*'\s*")
 
 
-def check_statements(statements: Any, argument: str = "with_statements") -> list[list[Any]]:
+def check_statements(statements: Any, argument: str = "with_statements", *, written: bool = True) -> list[list[Any]]:
     """Return `statements` as a list of [sql, *parameters], or refuse them.
+
+    Args:
+        written: they go to every node, so they must do the same on each.
 
     Raises:
         TypeError, InvalidMessage: which statement, and why.
     """
     if isinstance(statements, str | bytes) or not isinstance(statements, Iterable):
         raise TypeError(f"{argument} is a list of [sql, *parameters], not {type(statements).__name__}")
-    return [_statement(one, f"{argument}[{position}]", position) for position, one in enumerate(statements)]
+    return [_statement(one, f"{argument}[{position}]", position, written) for position, one in enumerate(statements)]
 
 
 def split_script(script: Any) -> list[str]:
@@ -63,19 +67,24 @@ def split_script(script: Any) -> list[str]:
     return [text for one in found if (text := one.strip())]
 
 
-def _statement(statement: Any, name: str, position: int) -> list[Any]:
+def _statement(statement: Any, name: str, position: int, written: bool) -> list[Any]:
     if isinstance(statement, str) or not isinstance(statement, Sequence) or not statement:
         raise TypeError(f"{name} is [sql, *parameters], not {type(statement).__name__}")
     text, parameters = statement[0], list(statement[1:])
     if not isinstance(text, str):
         raise TypeError(f"{name}[0] is the SQL (str), not {type(text).__name__}")
-    text, places = _sql(text, name, position)
+    sameness = Sameness()
+    text, places = _sql(text, name, position, sameness)
     if len(parameters) != len(places):
         raise InvalidMessage(f"{name} has {len(places)} placeholders and {len(parameters)} parameters", name, position)
-    return [text, *(_parameter(value, name, position) for value in parameters)]
+    checked = [_parameter(value, name, position) for value in parameters]
+    sameness.check_values(checked)
+    if written and sameness.fault:
+        raise InvalidMessage(f"{name}: {sameness.fault}", name, position)
+    return [text, *checked]
 
 
-def _sql(text: str, name: str, position: int) -> tuple[str, list[str]]:
+def _sql(text: str, name: str, position: int, sameness: Sameness) -> tuple[str, list[str]]:
     """The text without comments and final semicolon, and its placeholders."""
     try:
         text.encode()
@@ -99,6 +108,7 @@ def _sql(text: str, name: str, position: int) -> tuple[str, list[str]]:
             _check_words(words, name, position)
             raise InvalidMessage(f"{name} is more than one statement", name, position)
         kept.append(found)
+        sameness.token(kind, found)
         if kind == "word":
             words.append(found.lower())
         elif kind == "place":
@@ -115,6 +125,10 @@ def _check_words(words: list[str], name: str, position: int) -> None:
         raise InvalidMessage(f"{name}: {words[0].upper()} cannot be part of a transaction of the queue", name, position)
     if words[0] == "create" and "trigger" in words[:4]:
         raise InvalidMessage(f"{name}: CREATE TRIGGER is not taken, make it beforehand", name, position)
+    if words[0] == "create" and words[1:2] in (["temp"], ["temporary"]):
+        raise InvalidMessage(
+            f"{name}: what is TEMP stands on one connection of one node: it is not taken", name, position
+        )
     if "returning" in words:
         # On rqlite such a statement may fail without undoing the others.
         raise InvalidMessage(f"{name}: RETURNING is not taken, nobody would see its rows", name, position)
@@ -130,7 +144,7 @@ def _parameter(value: Any, name: str, position: int) -> Any:
         return value if value is None else int(value)
     if isinstance(value, int):
         if not -INT64 <= value < INT64:
-            raise InvalidMessage(f"{name}: {value} does not fit in 64 bits", name, position)
+            raise InvalidMessage(f"{name}: a parameter does not fit in 64 bits", name, position)
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -60,19 +60,23 @@ class Statements:
     """
 
     def __init__(self, queue: str | None) -> None:
-        self.names = table_names(queue)
+        self.names: dict[str, str] = table_names(queue)
         pieces = {name: quote(real) for name, real in self.names.items()}
         pieces |= {f"{name}_raw": self.names[name] for name in ("messages", "groups")}
         statements, fragments = read_statements("queue.sql")
         pieces |= fragments
-        self.queue = {name: _render(text, pieces) for name, text in statements.items()}
-        self.schema = {name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()}
-        self.table = {name: _render(text, pieces) for name, text in read_statements("table.sql")[0].items()}
+        self.queue: dict[str, str] = {name: _render(text, pieces) for name, text in statements.items()}
+        self.schema: dict[str, str] = {
+            name: _render(text, pieces) for name, text in read_statements("schema.sql")[0].items()
+        }
+        self.table: dict[str, str] = {
+            name: _render(text, pieces) for name, text in read_statements("table.sql")[0].items()
+        }
         statements, fragments = read_statements("operate.sql")
         pieces |= fragments
-        self.operate = {name: _render(text, pieces) for name, text in statements.items()}
+        self.operate: dict[str, str] = {name: _render(text, pieces) for name, text in statements.items()}
         statements, more = read_statements("verify.sql")
-        self.verify = {name: _render(text, pieces | more) for name, text in statements.items()}
+        self.verify: dict[str, str] = {name: _render(text, pieces | more) for name, text in statements.items()}
         self.compat: dict[str, str] = {}
         self.finish: dict[str, str] = {}
         if queue is None:
@@ -81,7 +85,7 @@ class Statements:
             self.finish = {name: _render(text, pieces) for name, text in read_statements("finish.sql")[0].items()}
         statements, fragments = read_statements("opening.sql")
         pieces |= fragments
-        self.opening = {name: _render(text, pieces) for name, text in statements.items()}
+        self.opening: dict[str, str] = {name: _render(text, pieces) for name, text in statements.items()}
 
     def look(self, min_priority: int, only: tuple[str, str] | None) -> tuple[str, str, list[object]]:
         """What a claim of these groups looks with: name, text, and its parameters after the time."""

@@ -15,7 +15,7 @@ class Clock:
     """
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
-        self.now = float(start)
+        self.now: float = float(start)
 
     def __call__(self) -> float:
         return self.now

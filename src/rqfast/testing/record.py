@@ -51,7 +51,7 @@ class Record:
     def __init__(self, changed: Callable[[], None]) -> None:
         self.handled: list[Handled] = []
         self.settled: list[Event] = []
-        self.moves = 0
+        self.moves: int = 0
         self._tries: Counter[Any] = Counter()
         self._changed = changed
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..address.inbox import Inbox, as_address
+from ..connect import connect_async
 from ..errors import ConfigError, RqfastError
 from ..model import GroupInfo, Header
 from ..observe.hooks import Event
@@ -17,7 +18,6 @@ from ..pipeline import wake
 from ..transport import checks
 from ..transport.awaitable import AwaitableTransport
 from ..transport.desk import table_key
-from ..transport.over_thread import AsyncSqliteTransport
 from ..worker.context import Context
 from ..worker.counts import Counts
 from ..worker.database import Database
@@ -76,8 +76,8 @@ class TestWorker:
         if not isinstance(worker, Worker):
             raise ConfigError(f"a TestWorker tests a Worker, not {type(worker).__name__}")
         self.worker = worker
-        self.clock = clock or Clock()
-        self.timeout = checks.option_seconds(timeout, "timeout")
+        self.clock: Clock = clock or Clock()
+        self.timeout: float = checks.option_seconds(timeout, "timeout")
         self._record = Record(self._stir)
         self._blocking: BlockingTest | None = None
 
@@ -98,13 +98,13 @@ class TestWorker:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._record = Record(self._stir)
-        self._serving: AsyncSqliteTransport[Any] = AsyncSqliteTransport(
-            ":memory:", clock=self.clock, max_poll=0.05, **self.worker.queue_options
-        )
+        self._serving = connect_async(
+            ":memory:", hooks=self.worker.hooks, clock=self.clock, max_poll=0.05, **self.worker.queue_options
+        ).make()
         await self._serving._ready()
         # Not the one that claims: what a test claims by itself would share the name of the holder.
         self.transport: AwaitableTransport[Any] = self._serving.desk.twin()
-        self.database = Database(self.transport)
+        self.database: Database = Database(self.transport)
         run = copy(self.worker)
         run.subscriptions = [self._record.recorded(one) for one in self.worker.subscriptions]
         run.hooks = (*self.worker.hooks, Recorder(self._record))

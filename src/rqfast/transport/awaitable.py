@@ -455,7 +455,11 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._backlog.raise_failed()
 
     async def __aenter__(self) -> Self:
-        return await self._ready()
+        try:
+            return await self._ready()
+        except BaseException:
+            await self.close()
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -481,11 +485,11 @@ class Opening(Generic[A_co]):
     """
 
     def __init__(self, make: Callable[[], A_co]) -> None:
-        self._make = make
+        self.make = make
         self._transport: A_co | None = None
 
     async def _open(self) -> A_co:
-        transport = self._make()
+        transport = self.make()
         try:
             await transport._ready()
         except BaseException:

@@ -28,7 +28,7 @@ from .operate_blocking import BlockingOperating
 from .options import Options
 from .posting import Poster, post
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 T = TypeVar("T")
 

@@ -102,7 +102,7 @@ class Desk:
 
     def query(self, sql: str, *parameters: Any) -> Future[list[list[Any]]]:
         """The rows of one read of the user's own."""
-        statement = self._transport._own_statement(check_statements([[sql, *parameters]], "query")[0])
+        statement = self._transport._own_statement(check_statements([[sql, *parameters]], "query", written=False)[0])
         return self._transport._read(Question(["query"], [statement], lambda rows: rows[0]))
 
 

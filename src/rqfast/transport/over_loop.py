@@ -26,6 +26,7 @@ from ..pipeline.parts import failure_of, truthful
 from ..pipeline.soon import deliver, expect
 from ..sql.own import for_http
 from .blocking import BlockingTransport, T
+from .hidden import hidden_options, hidden_url
 from .operating import Operating, Question, Rows
 from .options import split
 from .rqlite_async import RQLITE_OPTIONS, AsyncRqliteTransport, connect_patience
@@ -39,7 +40,7 @@ class LoopThread:
     """An event loop in a daemon thread of its own."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="rqfast-loop", daemon=True)
         self._thread.start()
 
@@ -133,6 +134,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         clock: Callable[[], float] | None = None,
         **options: Any,
     ) -> None:
+        base_url, options = hidden_url(base_url), hidden_options(options)
         self._setup(base_url, timeout, {"clock": clock} | options, None)
 
     def _setup(self, base_url: str, timeout: float, options: dict[str, Any], patience: float | None) -> None:
@@ -174,6 +176,7 @@ class RqliteTransport(BlockingTransport[T], Generic[T]):
         **options: Any,
     ) -> RqliteTransport[Any]:
         """The same, but waits for a node with a leader: `connect_retries` times, `retry_delay` seconds apart."""
+        url, options = hidden_url(url), hidden_options(options)
         transport = cls.__new__(cls)
         transport._setup(url, timeout, options, connect_patience(connect_retries, retry_delay))
         return transport

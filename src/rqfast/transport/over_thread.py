@@ -30,7 +30,8 @@ class ThreadCarrier:
     def __init__(self, engine: SqliteEngine, thread: ThreadPoolExecutor) -> None:
         self._engine = engine
         self._thread = thread
-        self.ambiguous = False
+        self.ambiguous: bool = False
+        self.trouble = ""
 
     async def send(self, batch: Batch) -> list[list[Any]] | None:
         """Run a batch as one transaction; it cannot be interrupted half-way."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ssl as ssl_module
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from .._core import Batch, Batcher, Outcome, Texts
@@ -23,6 +23,7 @@ from ..sql import Statements
 from ..sql.own import for_http
 from . import checks
 from .awaitable import AwaitableTransport, Opening, T
+from .hidden import hidden_options, hidden_url
 from .operating import Operating, Question, Rows
 from .options import default_worker, split
 
@@ -55,25 +56,48 @@ def parse_nodes(url: Any, own: dict[str, Any]) -> tuple[Cluster, tuple[str, str]
         if not (isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given)):
             raise ConfigError("auth= is a pair (user, password) of str")
         auth = given
+    _check_auth(auth)
     if own["ssl"] is not None and not isinstance(own["ssl"], ssl_module.SSLContext):
         raise ConfigError(f"ssl= is an ssl.SSLContext, not {type(own['ssl']).__name__}")
+    if own["ssl"] is not None and seeds[0].startswith("http:"):
+        raise ConfigError(
+            "ssl= is given and the URL says http, which would go without TLS: write https:// (rqlites://)"
+        )
     if not isinstance(own["discover"], bool):
         raise ConfigError(f"discover={own['discover']!r}: True or False")
     return Cluster(seeds, own["discover"]), auth
+
+
+def _check_auth(auth: tuple[str, str] | None) -> None:
+    """Refuse what cannot be sent by Basic authentication; shows neither."""
+    if auth is None:
+        return
+    if ":" in auth[0]:
+        raise ConfigError(
+            "the user's name has a colon in it, which Basic authentication takes for the password's begin"
+        )
+    for part in auth:
+        if any("\ud800" <= letter <= "\udfff" for letter in part):
+            raise ConfigError("user or password holds a lone surrogate: it cannot be sent")
 
 
 class LaneCarrier:
     """A lane as the gathering of calls sees it."""
 
     def __init__(self, lane: Lane) -> None:
-        self.send = lane.send
-        self.abandon = lane.abandon
+        self.send: Callable[[Batch], Coroutine[Any, Any, list[list[Any] | None] | None]] = lane.send
+        self.abandon: Callable[[], None] = lane.abandon
         self._lane = lane
 
     @property
     def ambiguous(self) -> bool:
         """Whether what is being sent may have taken effect."""
         return self._lane.progress.ambiguous
+
+    @property
+    def trouble(self) -> str:
+        """What came back of the copy that was answered last; "" where that was nothing."""
+        return self._lane.progress.text
 
 
 class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
@@ -115,6 +139,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         clock: Callable[[], float] | None = None,
         **options: Any,
     ) -> None:
+        base_url, options = hidden_url(base_url), hidden_options(options)
         shared, own = split({"clock": clock} | options, RQLITE_OPTIONS, type(self).__name__)
         super().__init__(shared)
         self._address = (base_url, timeout, clock, options)
@@ -184,6 +209,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             connect_retries: how often, at most, a node is asked again.
             retry_delay: seconds between.
         """
+        url, options = hidden_url(url), hidden_options(options)
         patience = connect_patience(connect_retries, retry_delay)
 
         def make() -> AsyncRqliteTransport[Any]:

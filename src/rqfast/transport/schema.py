@@ -38,11 +38,13 @@ class Schema:
         queues: name -> version of its tables; "" is the default queue.
         triggers: those that keep old workers in order; none once `finish` was called.
         old_leases: messages that old workers hold now.
+        plain: the plain transport's tables stand there, and rqfast has not taken them over yet.
     """
 
     queues: dict[str, int]
     triggers: list[str]
     old_leases: int
+    plain: bool = False
 
 
 class Database:
@@ -83,6 +85,36 @@ async def finish(url: str, is_rqlite: bool) -> Schema:
         return schema
 
     return await on_database(url, is_rqlite, work)
+
+
+async def check_schema(url: str, is_rqlite: bool, queue: str | None = None) -> dict[str, list[str]]:
+    """What is wrong with the tables of each queue, or just this one ("" is the default): queue -> texts, none: nothing.
+
+    Raises:
+        SchemaError: there is no such file or queue; Unavailable, ConfigError: as `connect`.
+    """
+
+    async def work(database: Database) -> dict[str, list[str]]:
+        schema = await _read_schema(database)
+        if queue is not None:
+            upgrade.must_make(list(schema.queues.items()), check_queue(queue or None), create=False)
+        names = list(schema.queues) if queue is None else [queue]
+        return {name: await _faults(database, name, schema.queues[name]) for name in names}
+
+    return await on_database(url, is_rqlite, work)
+
+
+async def _faults(database: Database, queue: str, version: int) -> list[str]:
+    if version != upgrade.SCHEMA_VERSION:
+        return [f"version {version}, and this rqfast knows {upgrade.SCHEMA_VERSION}"]
+    statements = Statements(queue or None)
+    wanted = upgrade.expected(statements)
+    found = await database.read([statements.opening["objects"], orjson.dumps(wanted).decode()])
+    columns = await database.read([statements.opening["columns"]])
+    there = {row[0] for row in found}
+    missing = [name for name in wanted if name not in there]
+    missing += [f"column {name}" for name in upgrade.missing_columns(row[0] for row in columns)]
+    return [f"{name} is missing" for name in missing]
 
 
 async def drop_queue(url: str, is_rqlite: bool, queue: str) -> None:
@@ -130,7 +162,10 @@ async def _read_schema(database: Database) -> Schema:
     names = orjson.dumps(upgrade.triggers(statements)).decode()
     triggers = [row[0] for row in await database.read([opening["objects"], names])]
     old_leases = (await database.read([opening["old_leases"]]))[0][0] if "" in queues else 0
-    return Schema(queues, triggers, old_leases)
+    tables = table_names(None)
+    plain = orjson.dumps([tables["messages"], tables["groups"]]).decode()
+    is_plain = "" not in queues and len(await database.read([opening["objects"], plain])) > 1
+    return Schema(queues, triggers, old_leases, is_plain)
 
 
 async def on_database(

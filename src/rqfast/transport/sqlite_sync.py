@@ -24,7 +24,7 @@ from .options import Options, default_worker, split
 
 D = TypeVar("D")
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 SQLITE_OPTIONS: dict[str, Any] = {"synchronous": "FULL", "busy_timeout": 10.0}
 

@@ -71,8 +71,8 @@ class Sums:
 
     def __init__(self, nodes: Sequence[str]) -> None:
         self._hashes = {node: hashlib.blake2b(digest_size=16) for node in nodes}
-        self.rows = dict.fromkeys(nodes, 0)
-        self.difference = ""
+        self.rows: dict[str, int] = dict.fromkeys(nodes, 0)
+        self.difference: str = ""
 
     def add(self, pages: Pages, columns: Sequence[str]) -> None:
         """Take in the rows up to a common bound."""

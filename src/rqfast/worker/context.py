@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .feed import Held
     from .station import Station
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 
 class MessageLog(logging.LoggerAdapter[logging.Logger]):
@@ -38,20 +38,22 @@ class Context:
     """
 
     __slots__ = (
-        "_began", "_held", "_log", "_over", "_published", "_settling", "_statements", "_station", "_task", "lease_lost",
+        "_began", "_error", "_held", "_log", "_over", "_published", "_settling", "_statements", "_station", "_task",
+        "_worked", "lease_lost",
     )  # fmt: skip
 
     def __init__(self, station: Station, held: Held) -> None:
         self._station = station
         self._held = held
         self._task: Any = None
-        self._began = 0.0
+        self._began = self._worked = 0.0
+        self._error: BaseException | None = None
         self._settling = False
         self._over = False
         self._log: MessageLog | None = None
         self._published: list[Item] | None = None
         self._statements: list[Any] | None = None
-        self.lease_lost = False
+        self.lease_lost: bool = False
 
     @property
     def attempt(self) -> int:

@@ -28,7 +28,7 @@ from .inbox_program import Answer, Program, Settlement
 from .inbox_row import Row
 from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter
 
-log = logging.getLogger("rqfast")
+log: logging.Logger = logging.getLogger("rqfast")
 
 FIRST_PAUSE = 0.01
 # How soon it is looked again whether an extension has ended.

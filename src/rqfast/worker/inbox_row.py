@@ -50,18 +50,18 @@ class Row:
         self._inbox = inbox
         self._columns = columns
         self._now = now
-        self.id = columns[roles["id"]]
-        self.group = columns[roles["group"]] if inbox.has("group") else None
-        self.group_id = "" if self.group is None else str(self.group)
+        self.id: Any = columns[roles["id"]]
+        self.group: Any = columns[roles["group"]] if inbox.has("group") else None
+        self.group_id: str = "" if self.group is None else str(self.group)
         attempts = columns[roles["attempt"]] if inbox.has("attempt") else 1
-        self.attempts = attempts if isinstance(attempts, int) else 1
-        self.token = token
-        self.expires_at = expires_at
-        self.fence = fence
-        self.raw = columns[roles["payload"]]
-        self.row = _filled(inbox, columns)
-        self.settled = False
-        self.extending = False
+        self.attempts: int = attempts if isinstance(attempts, int) else 1
+        self.token: Any = token
+        self.expires_at: float = expires_at
+        self.fence: int = fence
+        self.raw: Any = columns[roles["payload"]]
+        self.row: Any = _filled(inbox, columns)
+        self.settled: bool = False
+        self.extending: bool = False
 
     @property
     def seq(self) -> Any:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import RqfastError
-from ..observe.hooks import Event, tell
 from ..transport.awaitable import AwaitableTransport
 from ..transport.over_loop import LoopThread
 from .context import Context
 from .feed import Feed
 from .station import Station
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # Looks for a lease of so long: ten times in it, but neither all the time nor seldom.
 LOOKS, SHORTEST, LONGEST = 20, 0.01, 1.0
@@ -99,9 +98,7 @@ class LeaseKeeper:
         for one in due:
             if id(one._held) not in gone:
                 station.counts.extended += 1
-                if station.hooks:
-                    event = Event(station.name, one.group, one.id, one.attempt, loop.time() - start)
-                    tell(station.hooks, "extended", event)
+                station.telling.extended(one, loop.time() - start)
             elif not one._over and not one._settling:
                 # Is it being settled, the settlement tells: an Ack that came first looks like a lease that was lost.
                 one.lease_lost = True

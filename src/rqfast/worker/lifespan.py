@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import RqfastError
 from .worker import Worker
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 
 @asynccontextmanager

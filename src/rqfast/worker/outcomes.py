@@ -45,11 +45,19 @@ class Ack(Outcome):
 
     def __init__(self, *, publish: Iterable[Item] = (), with_statements: Iterable[Sequence[Any]] = ()) -> None:
         super().__init__()
-        self.publish = tuple(publish)
-        self.with_statements = tuple(with_statements)
+        self.publish: tuple[Item, ...] = tuple(publish)
+        self.with_statements: tuple[Sequence[Any], ...] = tuple(with_statements)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.publish, self.with_statements) if self.publish or self.with_statements else ()
+
+    def __repr__(self) -> str:
+        # Without what they hold: outcomes are logged.
+        publish = f"publish=<{len(self.publish)} messages>" if self.publish else ""
+        statements = f"with_statements=<{len(self.with_statements)} statements>" if self.with_statements else ""
+        return f"Ack({', '.join(filter(None, (publish, statements)))})"
+
+    __str__ = __repr__
 
     @property
     def is_plain(self) -> bool:
@@ -66,7 +74,7 @@ class Retry(Outcome):
 
     def __init__(self, delay: Seconds | None = None) -> None:
         super().__init__()
-        self.delay = 0.0 if delay is None else checks.seconds(delay, "delay")
+        self.delay: float = 0.0 if delay is None else checks.seconds(delay, "delay")
 
     def _key(self) -> tuple[Any, ...]:
         return (self.delay,) if self.delay else ()
@@ -80,7 +88,7 @@ class RetryAfter(Outcome):
 
     def __init__(self, delay: Seconds) -> None:
         super().__init__()
-        self.delay = checks.seconds(delay, "delay")
+        self.delay: float = checks.seconds(delay, "delay")
 
     def _key(self) -> tuple[Any, ...]:
         return (self.delay,)
@@ -98,7 +106,7 @@ class Dead(Outcome):
 
     def __init__(self, reason: str) -> None:
         super().__init__()
-        self.reason = checks.reason(reason)
+        self.reason: str = checks.reason(reason)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.reason,)

@@ -14,7 +14,7 @@ from ..transport.awaitable import AwaitableTransport
 if TYPE_CHECKING:
     from .station import Station
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # How often a worker looks for what others have paused or resumed, in seconds.
 LOOK = 1.0

@@ -15,7 +15,7 @@ from ..transport import checks
 from ..transport.awaitable import AwaitableTransport
 from .outcomes import Ack, Outcome, Retry, RetryAfter
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # Of a reason among headers, in characters.
 LONGEST_REASON = 2000

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RqfastError
+from ..observe.hooks import Heard
 from ..transport.awaitable import AwaitableTransport
 from .context import Context
 from .counts import Counts
@@ -23,7 +24,7 @@ from .threads import Threads
 if TYPE_CHECKING:
     from .worker import Worker
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # What a cancelled handler gets to end, in seconds, before its message is given back without it.
 LAST_WORDS = 0.5
@@ -35,16 +36,17 @@ class Service:
     def __init__(self, worker: Worker, transport: AwaitableTransport[Any]) -> None:
         self._worker = worker
         self.transport = transport
-        self.loop = asyncio.get_running_loop()
-        self.counts = Counts()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.counts: Counts = Counts()
+        self.heard: Heard = Heard(worker.hooks)
         self.stations: list[Station] = []
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
         self._failed: BaseException | None = None
         self._threads = Threads(self.loop, f"rqfast-{worker.name}", self._came_late)
         self._keeper: LeaseKeeper | None = None
-        self.pauses = Pauses(transport, self.loop)
-        self.ready = asyncio.Event()
+        self.pauses: Pauses = Pauses(transport, self.loop)
+        self.ready: asyncio.Event = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------
 
@@ -186,7 +188,10 @@ class Service:
                     feed_of(subscription, self.transport, worker_id=worker.worker_id, visibility=visibility),
                     concurrency=subscription.concurrency or worker.concurrency,
                     visibility=visibility,
-                    hooks=worker.hooks,
+                    heard=self.heard,
+                    queue=(self.transport._options.queue or "")
+                    if subscription.inbox is None
+                    else subscription.inbox.table,
                     threads=self._threads,
                     decode=event_of if subscription.inbox is None else self._payload_of,
                     now=self.transport.desk.now,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..errors import LeaseLost, OutcomeUnknown, RqfastError, Unavailable
-from ..observe.hooks import Event, Hooks, tell
+from ..observe.hooks import Heard
 from .context import Context
 from .counts import Counts
 from .errortext import text_of
@@ -17,9 +17,10 @@ from .feed import Feed
 from .hop import hop
 from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter, as_outcome
 from .subscription import Subscription
+from .telling import Telling
 from .threads import Threads
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 # Between two tries where the cluster is away, in seconds; grows up to the last.
 FIRST_REST, LONGEST_REST = 0.05, 2.0
@@ -33,13 +34,14 @@ LEAST_LEFT = 0.1
 # How often it is said that there is no database, in seconds.
 AWAY = 30.0
 
-COUNTED = {Ack: "acked", Retry: "retried", RetryAfter: "retried", Drop: "dropped"}
+COUNTED: dict[type[Outcome], str] = {Ack: "acked", Retry: "retried", RetryAfter: "retried", Drop: "dropped"}
 
 
 class Station:
     """Runs one subscription.  Belongs to one loop.
 
     Args:
+        queue: the name of the queue, or of the table.
         now: the queue's time.
         fatal: told of an error that no trying again would mend.
     """
@@ -51,7 +53,8 @@ class Station:
         *,
         concurrency: int,
         visibility: float,
-        hooks: Sequence[Hooks],
+        heard: Heard,
+        queue: str,
         threads: Threads,
         decode: Callable[[Any], Any],
         now: Callable[[], float],
@@ -59,15 +62,14 @@ class Station:
     ) -> None:
         self.subscription = subscription
         self.feed = feed
-        self.name = subscription.name
+        self.name: str = subscription.name
         self.visibility = visibility
-        self.hooks = tuple(hooks)
-        self.counts = Counts()
+        self.telling: Telling = Telling(self.name, queue, heard, now)
+        self.counts: Counts = Counts()
         self.active: dict[Context, None] = {}
         self._loop = asyncio.get_running_loop()
         self._threads = threads
         self._decode = subscription.decoder or decode
-        self._now = now
         self._fatal = fatal
         self._batch = subscription.batch or 1
         self._places = max(1, concurrency // self._batch)
@@ -77,7 +79,7 @@ class Station:
         self._returning: set[asyncio.Task[None]] = set()
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self.stopping = False
+        self.stopping: bool = False
         self._away_since = self._tell_away_at = 0.0
 
     # -- its places ---------------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ class Station:
         rest = FIRST_REST
         task = asyncio.current_task()
         assert task is not None
+        free = time.monotonic()
         try:
             while not self.stopping:
                 self._waiting.add(task)
@@ -121,10 +124,11 @@ class Station:
                 if self._away_since:
                     self._tell_back()
                 if found:
-                    settled = await self._handle(found if type(found) is list else [found])
+                    settled = await self._handle(found if type(found) is list else [found], free)
                     if self._may_claim():
                         claim = self.feed.claim_next(self._batch)
                     await self._settle_all(task, settled)
+                    free = time.monotonic()
         finally:
             self._drop(claim)
 
@@ -160,8 +164,12 @@ class Station:
 
     # -- handling -----------------------------------------------------------------------------------------
 
-    async def _handle(self, found: list[Any]) -> list[Awaitable[None]]:
-        """Have messages handled; what settles them has begun, and is awaited by the caller."""
+    async def _handle(self, found: list[Any], free: float) -> list[Awaitable[None]]:
+        """Have messages handled; what settles them has begun, and is awaited by the caller.
+
+        Args:
+            free: since when this place had nothing to do.
+        """
         contexts = await self._in_time([Context(self, held) for held in found])
         if not contexts:
             return []
@@ -170,9 +178,10 @@ class Station:
             context._began = now
             self.active[context] = None
         self.counts.claimed += len(contexts)
-        if self.hooks:
-            for context in contexts:
-                tell(self.hooks, "claimed", self._event(context, self._waited(context)))
+        with self.telling.claimed(contexts, now - free):
+            return await self._handled(contexts)
+
+    async def _handled(self, contexts: list[Context]) -> list[Awaitable[None]]:
         if self.subscription.batch is None:
             outcome = await self._outcome(contexts[0])
             return [] if outcome is None else [self._begin_to_settle(contexts[0], outcome)]
@@ -264,6 +273,7 @@ class Station:
             return self._undecodable(context, error)
 
     def _undecodable(self, context: Context, error: Exception) -> Outcome:
+        context._error = error
         policy = self.subscription.on_undecodable
         if policy is None:
             policy = Dead("undecodable") if self.subscription.max_attempts is not None else Retry(self.visibility)
@@ -278,8 +288,10 @@ class Station:
         try:
             return await self._call(payload, context)
         finally:
+            now = time.monotonic()
             for one in contexts:
                 one._task = None
+                one._worked = now - one._began
             if not self.stopping:
                 # It may have been cancelled, and gone on all the same.
                 _forget_cancellation()
@@ -371,6 +383,7 @@ class Station:
     async def _failure(self, context: Context, error: BaseException, *, ask: bool = True) -> Outcome:
         """What becomes of a message whose handler raised; by `on_error`, where there is one and it is asked."""
         self.counts.failed += 1
+        context._error = error
         context.forget_collected()
         log.error(
             "%s: the handler failed with message %s of group %r (attempt %d): %s",
@@ -427,6 +440,7 @@ class Station:
     def _begin_to_settle(self, context: Context, outcome: Outcome) -> Awaitable[None]:
         """The settlement has begun, so that the next claim goes with it."""
         context._settling = True
+        self.telling.handled(context, outcome)
         return self._settled(context, outcome, self._settlement(context, outcome))
 
     def _settlement(self, context: Context, outcome: Outcome) -> asyncio.Future[Any] | RqfastError | Exception:
@@ -470,8 +484,7 @@ class Station:
             doing = self._settlement(context, outcome)
         self._over(context)
         self._count(outcome)
-        if self.hooks:
-            tell(self.hooks, "settled", self._event(context, time.monotonic() - context._began, outcome))
+        self.telling.settled(context, outcome)
 
     def _count(self, outcome: Outcome) -> None:
         if isinstance(outcome, Dead):
@@ -492,18 +505,7 @@ class Station:
             "somebody else has it; is visibility=%g s too short for a stall of this process?",
             self.name, context.id, context.group, context.attempt, self.visibility,
         )  # fmt: skip
-        if self.hooks:
-            tell(self.hooks, "lost", self._event(context, time.monotonic() - context._began))
-
-    def _waited(self, context: Context) -> float | None:
-        """Since it was published, in seconds on the queue's clock; None where that is not known."""
-        published: float | None = getattr(context._held, "published_at", None)
-        return None if published is None else max(0.0, self._now() - published)
-
-    def _event(self, context: Context, seconds: float | None = None, outcome: Outcome | None = None) -> Event:
-        said = "" if outcome is None else _kind(outcome)
-        delay = outcome.delay if isinstance(outcome, Retry | RetryAfter) else 0.0
-        return Event(self.name, context.group, context.id, context.attempt, seconds, said, delay, context.headers)
+        self.telling.lost(context)
 
     # -- leases -------------------------------------------------------------------------------------------
 
@@ -622,13 +624,6 @@ def _is_cancelled() -> bool:
     """Whether the running task is to end; else what was cancelled is something that it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _kind(outcome: Outcome) -> str:
-    for kind in (Ack, RetryAfter, Retry, Drop, Dead):
-        if isinstance(outcome, kind):
-            return kind.__name__
-    return type(outcome).__name__
 
 
 def _each(value: Any, count: int) -> list[Any]:

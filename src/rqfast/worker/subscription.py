@@ -72,24 +72,26 @@ class Subscription:
         name: str | None = None,
     ) -> None:
         self.handler = handler
-        self.name = checks.option_name(_name_of(handler) if name is None else name, "name")
+        self.name: str = checks.option_name(_name_of(handler) if name is None else name, "name")
         self.signature: Signature = signature_of(handler, self.name)
         self.source = source
-        self.address = self._address()
-        self.selection = self._selected(group, groups, prefix)
-        self.min_priority = self._checked_priority(min_priority)
-        self.concurrency = None if concurrency is None else checks.option_count(concurrency, "concurrency")
-        self.visibility = None if visibility is None else checks.option_seconds(visibility, "visibility")
-        self.batch = None if batch is None else checks.option_count(batch, "batch")
-        self.max_attempts = None if max_attempts is None else checks.option_count(max_attempts, "max_attempts")
-        self.dead_letter = None if dead_letter is False else dead_letter
+        self.address: Address | None = self._address()
+        self.selection: Selection = self._selected(group, groups, prefix)
+        self.min_priority: int = self._checked_priority(min_priority)
+        self.concurrency: int | None = None if concurrency is None else checks.option_count(concurrency, "concurrency")
+        self.visibility: float | None = None if visibility is None else checks.option_seconds(visibility, "visibility")
+        self.batch: int | None = None if batch is None else checks.option_count(batch, "batch")
+        self.max_attempts: int | None = (
+            None if max_attempts is None else checks.option_count(max_attempts, "max_attempts")
+        )
+        self.dead_letter: Any = None if dead_letter is False else dead_letter
         self.backoff = backoff
-        self.pause_after = as_backoff(backoff)
+        self.pause_after: Callable[[int], float] = as_backoff(backoff)
         self.on_error = on_error
         self.on_undecodable = on_undecodable
         self.transactional = transactional
         self._check()
-        self.decoder = self._decoder(decode)
+        self.decoder: Decoder | None = self._decoder(decode)
 
     def _address(self) -> Address | None:
         if self.source is None:

@@ -6,9 +6,11 @@ Daemon threads: one that never ends must not keep the process from ending (those
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -29,7 +31,7 @@ class Threads:
         self._lock = threading.Lock()
 
     def run(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Run it; the future of what it returns or raises."""
+        """Run it, in a copy of the caller's context; the future of what it returns or raises."""
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._lock:
             if self._idle > 0:
@@ -37,7 +39,7 @@ class Threads:
             else:
                 self._count += 1
                 threading.Thread(target=self._serve, name=f"{self._name}-{self._count}", daemon=True).start()
-        self._work.put((future, work))
+        self._work.put((future, partial(contextvars.copy_context().run, work)))
         return future
 
     def _serve(self) -> None:

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from ..connect import connect_async, locate
 from ..errors import ConfigError, RqfastError
 from ..model import Header, Seconds
-from ..observe.hooks import Event, Hooks, tell
+from ..observe.hooks import Event, Hooks, checked, tell
 from ..sql.names import check_queue
 from ..transport import checks
 from ..transport.awaitable import AwaitableTransport
+from ..transport.observed import Observed
 from ..transport.options import Options, default_worker
 from ..transport.rqlite_async import RQLITE_OPTIONS
 from ..transport.sqlite_sync import SQLITE_OPTIONS
@@ -27,7 +28,7 @@ from .service import Service
 from .signals import stopping_signals
 from .subscription import Subscription
 
-log = logging.getLogger("rqfast.worker")
+log: logging.Logger = logging.getLogger("rqfast.worker")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +64,8 @@ class Worker:
         visibility: seconds of a lease; it is extended each half of it while a handler runs, so it only bounds how long
             the group of a worker that crashed waits.
         grace: seconds that handlers get to end when the worker stops.
-        hooks: told of what happens to messages.
+        hooks: told of what happens to messages.  (What is published through a transport that was passed open is told
+            to the hooks of that transport.)
         **options: of the transport, see `connect`.
 
     Example:
@@ -99,12 +101,12 @@ class Worker:
         if lost == "warn":
             raise ConfigError("lost='warn' hides from a worker that an outcome was refused: leave it out")
         check_names("a worker", options, WORKER_OPTIONS)
-        self.name = checks.option_name(name, "name")
+        self.name: str = checks.option_name(name, "name")
         self.version = version
-        self.concurrency = checks.option_count(concurrency, "concurrency")
-        self.visibility = checks.option_seconds(visibility, "visibility")
-        self.grace = checks.option_seconds(grace, "grace", positive=False)
-        self.hooks = tuple(hooks)
+        self.concurrency: int = checks.option_count(concurrency, "concurrency")
+        self.visibility: float = checks.option_seconds(visibility, "visibility")
+        self.grace: float = checks.option_seconds(grace, "grace", positive=False)
+        self.hooks: tuple[Hooks, ...] = checked(hooks)
         self.subscriptions: list[Subscription] = []
         self.startup_hooks: list[Callable[..., Any]] = []
         self.shutdown_hooks: list[Callable[..., Any]] = []
@@ -178,6 +180,20 @@ class Worker:
         """What operators see as the holder of its messages."""
         return f"{self.name}@{default_worker()}"[:200]
 
+    def use(self, url: str | os.PathLike[str] | None = None, *, queue: str | None = None) -> None:
+        """Take this database, and this queue, where it was declared without; before it runs.
+
+        Raises:
+            ConfigError: it was declared with another one.
+        """
+        for what, given, own in (("url", url, self._source), ("queue", queue, self._options["queue"])):
+            if given is not None and own is not None and given != own:
+                raise ConfigError(f"worker {self.name!r} names its {what} itself: take one of the two away")
+        if url is not None:
+            self._source = url
+        if queue is not None:
+            self._options["queue"] = check_queue(queue)
+
     # -- running ------------------------------------------------------------------------------------------
 
     def run(self) -> Counts:
@@ -237,7 +253,7 @@ class Worker:
         url, _ = locate(source)
 
         async def opened() -> AwaitableTransport[Any]:
-            return await connect_async(url, **(self._options | self.queue_options))
+            return await connect_async(url, hooks=self.hooks, **(self._options | self.queue_options))
 
         opening = asyncio.ensure_future(opened())
         with self._lock:
@@ -382,9 +398,10 @@ class Worker:
             await service.transport.publish_to(
                 to, event, priority=priority, retry_after=retry_after, headers=headers, **options
             )
-        if self.hooks:
-            seconds = service.loop.time() - start
-            tell(self.hooks, "published", Event("", to if isinstance(to, str) else str(to), seq, 0, seconds))
+        if service.heard.published and not isinstance(service.transport, Observed):
+            # Passed open, without hooks.
+            event = Event("", to if isinstance(to, str) else str(to), seq, 0, service.loop.time() - start)
+            tell(service.heard.published, "published", event)
         return seq
 
     def pause(self, subscription: str | None = None, *, group: str | None = None) -> Any:

@@ -15,34 +15,9 @@ from pathlib import Path
 import pytest
 
 import rqfast
+from tests.cli.command import SECONDS, environment, rqfast_command
 
-SECONDS = 60.0
 SMALL = 200
-
-
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Temporary files in tmp_path/tmp, and the same rqfast that this process has."""
-    (tmp_path / "tmp").mkdir(exist_ok=True)
-    source = str(Path(rqfast.__file__).parent.parent)
-    kept = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "RQFAST_URL")}
-    return kept | {
-        "TMPDIR": str(tmp_path / "tmp"),
-        "TEMP": str(tmp_path / "tmp"),
-        "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])),
-        "PYTHONIOENCODING": "utf-8",
-    }
-
-
-def rqfast_command(tmp_path: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rqfast.cli", *arguments],
-        env=environment(tmp_path),
-        cwd=tmp_path,
-        input=stdin,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-    )
 
 
 @pytest.fixture

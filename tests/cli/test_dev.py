@@ -13,10 +13,7 @@ import pytest
 
 import rqfast
 from rqfast.devserver import DevServer
-from tests.unit.test_cli import SECONDS, environment, rqfast_command
-
-pytest.importorskip("typer")
-pytest.importorskip("rich")
+from tests.cli.command import SECONDS, environment, rqfast_command
 
 
 @contextmanager

@@ -1,0 +1,194 @@
+"""`rqfast dead`: messages that were given up: look at them, bring them back, throw them away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from ..api import Transport
+from ..model import DeadLetter
+from .asking import must_agree
+from .console import Column, json_line, make_console, one_line, say, show, show_rows, tell
+from .exits import FAILED, Misused, epilog
+from .options import Debug, Json, Payload, Queue, Url, Yes
+from .peek import fields
+from .progress import Bar
+from .queue import named, open_queue
+from .wording import count, instant, short
+
+HEADS = (
+    Column("seq", right=True),
+    Column("group", fold=True),
+    Column("died (UTC)"),
+    Column("attempts", right=True),
+    Column("reason", fold=True),
+    Column("error", fold=True),
+)
+LONGEST = 60
+PAGE = 1000
+
+Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="[SEQ]...")]
+OfGroup: TypeAlias = Annotated[str | None, typer.Option("--group", help="Those of this group.")]
+All: TypeAlias = Annotated[bool, typer.Option("--all", help="All of the queue.")]
+
+dead = typer.Typer(
+    name="dead",
+    help="Look at dead letters, bring them back, or drop them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@dead.command("list", epilog=epilog("dead list"))
+def list_dead(
+    url: Url = None,
+    queue: Queue = None,
+    group: OfGroup = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many at most.")] = 100,
+    after: Annotated[int, typer.Option(help="Those behind this seq.")] = 0,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List dead letters in the order of their seqs: why and when each was given up."""
+    with open_queue(url, queue) as transport:
+        found = transport.dead_letters(group, limit=limit, after=after)
+    if json:
+        for letter in found:
+            json_line(as_fields(letter, payload=False))
+        return
+    console = make_console()
+    if not found:
+        say(console, "No dead letters.")
+        return
+    show_rows(console, HEADS, [_row(letter) for letter in found])
+    if len(found) == limit:
+        say(console, f"The first {limit:,}; go on with --after {found[-1].seq}, or --limit.")
+
+
+@dead.command("show", epilog=epilog("dead show"))
+def show_dead(
+    seq: Annotated[int, typer.Argument(help="Which.", metavar="SEQ")],
+    url: Url = None,
+    queue: Queue = None,
+    payload: Payload = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show a dead letter: all that is known of it."""
+    with open_queue(url, queue) as transport:
+        found = transport.dead_letters(limit=1, after=seq - 1)
+    if not found or found[0].seq != seq:
+        tell(f"rqfast: no dead letter {seq} in {named(queue)}; `rqfast dead list` shows those that are")
+        raise typer.Exit(FAILED)
+    told = as_fields(found[0], payload)
+    if json:
+        json_line(told)
+        return
+    console = make_console()
+    rows = told | {name: instant(told[name]) for name in ("published_at", "due_at", "died_at")}
+    error = rows.pop("error")
+    rows["headers"] = ", ".join(f"{name}: {value}" for name, value in told["headers"].items())
+    show(console, {name.replace("_", " ").replace(" at", " (UTC)"): str(value) for name, value in rows.items()})
+    if error:
+        say(console, f"\n{error}")
+
+
+@dead.command("redrive", epilog=epilog("dead redrive"))
+def redrive_dead(
+    seqs: Seqs = None,
+    url: Url = None,
+    queue: Queue = None,
+    group: OfGroup = None,
+    everything: All = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="So many at most, the smallest seqs first.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Bring dead letters back into the queue: at their old places, with attempts from 0."""
+    _must_say_which(seqs, group, everything)
+    with open_queue(url, queue) as transport:
+        done = transport.redrive(group, seqs=seqs or None, limit=limit)
+    _tell_done("redriven", done, seqs, json)
+
+
+@dead.command("drop", epilog=epilog("dead drop"))
+def drop_dead(
+    seqs: Seqs = None,
+    url: Url = None,
+    queue: Queue = None,
+    group: OfGroup = None,
+    everything: All = False,
+    yes: Yes = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Delete dead letters for good; asks before."""
+    _must_say_which(seqs, group, everything)
+    with open_queue(url, queue) as transport:
+        which = count(len(set(seqs)), "dead letter") if seqs else "all dead letters"
+        of = f" of group {one_line(group)}" if group else ""
+        must_agree(f"Delete {which}{of} in {named(queue)} for good?", yes)
+        done = _drop_pages(transport, group) if not seqs else _drop_named(transport, seqs, group)
+    _tell_done("dropped", done, seqs, json)
+
+
+def as_fields(letter: DeadLetter[Any], payload: bool) -> dict[str, Any]:
+    """A dead letter for programs."""
+    told = fields(letter, payload)
+    return {
+        name: told.get(name, getattr(letter, name, None))
+        for name in ("seq", "group_id", "reason", "died_at", "error", *told)
+    }
+
+
+def _row(letter: DeadLetter[Any]) -> list[str]:
+    return [
+        str(letter.seq),
+        letter.group_id,
+        instant(letter.died_at),
+        str(letter.attempts),
+        short(letter.reason or "", LONGEST),
+        short((letter.error or "").strip().rpartition("\n")[2], LONGEST),
+    ]
+
+
+def _must_say_which(seqs: list[int] | None, group: str | None, everything: bool) -> None:
+    if everything + bool(seqs or group is not None) != 1:
+        raise Misused("say which: their seqs, --group, or --all")
+
+
+def _pages(transport: Transport[Any], group: str | None) -> Iterator[list[int]]:
+    page = transport.dead_letters(group, limit=PAGE)
+    while page:
+        yield [letter.seq for letter in page]
+        page = transport.dead_letters(group, limit=PAGE, after=page[-1].seq)
+
+
+def _drop_named(transport: Transport[Any], seqs: list[int], group: str | None) -> int:
+    """Drop those of them that are of the group."""
+    if group is not None:
+        there = {seq for page in _pages(transport, group) for seq in page}
+        seqs = [seq for seq in seqs if seq in there]
+    return transport.drop_dead_letters(seqs)
+
+
+def _drop_pages(transport: Transport[Any], group: str | None) -> int:
+    done = 0
+    with Bar("Dropping", None, "dead letters") as bar:
+        for page in _pages(transport, group):
+            done += transport.drop_dead_letters(page)
+            bar.update(done)
+    return done
+
+
+def _tell_done(what: str, done: int, seqs: list[int] | None, json: bool) -> None:
+    """How many; of those that were named, all were wanted."""
+    if json:
+        json_line({what: done})
+    else:
+        say(make_console(), f"{what.capitalize()} {count(done, 'dead letter')}.")
+    if seqs and done < len(set(seqs)):
+        tell(f"rqfast: {len(set(seqs)) - done:,} of those that were named are no dead letters (any more)")
+        raise typer.Exit(FAILED)

@@ -1,0 +1,24 @@
+"""`rqfast resume`: a group, or the queue, goes on."""
+
+from __future__ import annotations
+
+from .console import json_line, make_console, say
+from .options import Debug, GroupOrAll, Json, Queue, Url
+from .pause import which
+from .queue import open_queue
+
+
+def resume(
+    group: GroupOrAll = None, url: Url = None, queue: Queue = None, json: Json = False, debug: Debug = False
+) -> None:
+    """End the pause of a group, or of the whole queue; groups that were paused by name stay so."""
+    with open_queue(url, queue) as transport:
+        transport.resume(group)
+        left = transport.stats() if group is None else None
+    if json:
+        json_line({"resumed": group, "queue": queue or ""})
+        return
+    console = make_console()
+    say(console, f"Resumed {which(group, queue)}.")
+    if left is not None and left.paused:
+        say(console, f"Still paused by name: {left.paused:,}; `rqfast groups --state paused` shows them.")

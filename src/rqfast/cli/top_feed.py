@@ -1,0 +1,116 @@
+"""What `rqfast top` shows: looked at again and again in a thread, so that keys are heard while a cluster does not
+answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..api import Transport
+from ..errors import RqfastError
+from ..model import GroupInfo, Stats
+from ..observe.overview import Overview, look
+from .queue import place
+
+# A look may cost this part of the time at most: it is work for the database.
+SHARE = 0.25
+HISTORY = 60
+GROUPS = 100
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen last.
+
+    Attributes:
+        stats, groups, overview: of the queue; None before the first look.
+        at: when, on this process's monotonic clock.
+        published, done: messages a second since the look before; None before the second look.
+        trouble: why the last look failed; "" when it did not.
+        looks: how many there were.
+        history: published and done of the looks before, the newest last.
+    """
+
+    stats: Stats | None = None
+    groups: list[GroupInfo] = field(default_factory=list)
+    overview: Overview | None = None
+    at: float = 0.0
+    published: float | None = None
+    done: float | None = None
+    trouble: str = ""
+    looks: int = 0
+    history: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+
+class Feed:
+    """Looks at a queue each `every` seconds.
+
+    Attributes:
+        seen: what was seen last; whoever looks at it holds `lock`.
+        news: set after each look.
+        order: of the groups.
+    """
+
+    def __init__(self, transport: Transport[Any], url: str | None, queue: str | None, every: float) -> None:
+        self._transport = transport
+        self._where, self._is_rqlite = place(url)
+        self._queue = queue or None
+        self._every = every
+        self._ended = threading.Event()
+        self._hurry = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rqfast-top", daemon=True)
+        self.lock = threading.Lock()
+        self.news = threading.Event()
+        self.seen = Seen()
+        self.order = "oldest"
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a look that is on its way is not waited for."""
+        self._ended.set()
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Look now."""
+        self._hurry.set()
+
+    def look(self) -> None:
+        """Once."""
+        try:
+            stats = self._transport.stats()
+            groups = self._transport.groups(order=self.order, limit=GROUPS)
+            overview = asyncio.run(look(self._where, self._is_rqlite, self._queue))
+        except (RqfastError, OSError) as error:
+            with self.lock:
+                self.seen.trouble = " ".join(str(error).split())
+        else:
+            self._take_in(stats, groups, overview)
+        self.seen.looks += 1
+        self.news.set()
+
+    def _take_in(self, stats: Stats, groups: list[GroupInfo], overview: Overview) -> None:
+        now = time.monotonic()
+        with self.lock:
+            seen = self.seen
+            if seen.stats is not None and seen.overview is not None:
+                seconds = max(now - seen.at, 1e-3)
+                published = overview.last_seq - seen.overview.last_seq
+                left = published - (stats.messages - seen.stats.messages) - (stats.dead - seen.stats.dead)
+                seen.published, seen.done = published / seconds, max(0, left) / seconds
+                seen.history.append((seen.published, seen.done))
+            seen.stats, seen.groups, seen.overview, seen.at, seen.trouble = stats, groups, overview, now, ""
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            began = time.monotonic()
+            self._hurry.clear()
+            self.look()
+            took = time.monotonic() - began
+            self._hurry.wait(max(self._every - took, took / SHARE - took))

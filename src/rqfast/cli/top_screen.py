@@ -1,0 +1,165 @@
+"""How `rqfast top` looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..model import GroupInfo, Stats
+from ..verify.found import NodeState
+from .console import Column, make_table, one_line
+from .top_feed import Seen
+from .wording import age, instant, short
+
+BARS = " ▁▂▃▄▅▆▇█"
+STYLES = {"in_work": "green", "parked": "yellow", "delayed": "yellow", "paused": "magenta"}
+KEYS = "p pause  r resume  d redrive  s sort  ↑↓ choose a group  q quit"
+GROUP_KEYS = "p pause  r resume  d redrive  l release  ↑↓ choose  esc none  q quit"
+
+
+@dataclass(slots=True)
+class View:
+    """What is on the screen beside the figures.
+
+    Attributes:
+        title: the queue and its database.
+        every: seconds between two looks.
+        order: of the groups.
+        chosen: the group that keys are about; None: the queue.
+        line: what is asked, or was done last.
+        asks: whether that is a question.
+    """
+
+    title: str
+    every: float
+    order: str = "oldest"
+    chosen: str | None = None
+    line: str = ""
+    asks: bool = False
+
+
+def draw(seen: Seen, view: View, width: int, height: int) -> Group:
+    """The whole screen (rich.console.Group), `height` lines at most."""
+    parts: list[Text | Table | Rule] = [_title(view, width)]
+    if seen.trouble:
+        parts.append(Text(short(f"no answer: {one_line(seen.trouble)}", width * 2), style="bold red"))
+    if seen.stats is None:
+        parts.append(Text("" if seen.trouble else "looking …", style="dim"))
+    else:
+        parts.append(_figures(seen, seen.stats, width))
+    if seen.overview is not None and seen.overview.nodes:
+        parts.append(_nodes(seen.overview.nodes, width))
+    used = 11 + (2 if seen.trouble else 0) + (len(seen.overview.nodes) + 1 if seen.overview is not None else 0)
+    parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
+    parts.append(_groups(seen.groups, view, max(1, height - used), width))
+    parts.append(_last_line(view, width))
+    return Group(*parts)
+
+
+def _title(view: View, width: int) -> Text:
+    every = f"every {view.every:g} s"
+    title = short(one_line(view.title), max(10, width - len(every) - 2))
+    return Text.assemble((title, "bold"), " " * max(1, width - len(title) - len(every)), (every, "dim"))
+
+
+def _figures(seen: Seen, stats: Stats, width: int) -> Table:
+    """Two columns: what stands in the queue, and what moves."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left", "left", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    spark = max(4, min(30, width - 62))
+    states = "the queue is paused" if stats.queue_paused else ""
+    dead = ("bold red", "dead") if stats.dead else ("", "dead")
+    rows = (
+        ("messages", stats.messages, f"in {stats.groups:,} groups", "published", seen.published, 0),
+        ("claimable", stats.claimable, _old(stats.oldest_claimable_age), "done", seen.done, 1),
+        ("in work", stats.in_work, _old(stats.oldest_in_work_age), "", None, 0),
+        ("parked", stats.parked, "", "", None, 0),
+        ("delayed", stats.delayed, "", "", None, 0),
+        ("paused groups", stats.paused, states, "", None, 0),
+        (dead[1], stats.dead, "", "", None, 0),
+    )
+    for name, number, note, moves, speed, which in rows:
+        line = "" if not moves else sparkline([pair[which] for pair in seen.history], spark)
+        style = {"paused groups": "magenta" if number else "", "dead": dead[0]}.get(name, "")
+        told = "" if not moves else "…" if speed is None else f"{speed:,.0f}/s"
+        table.add_row(
+            Text(name, style=style),
+            Text(f"{number:,}", style=style or "bold"),
+            Text(note, style="magenta" if note == states else "dim"),
+            Text(moves),
+            Text(told, style="bold cyan"),
+            Text(line, style="cyan"),
+        )
+    return table
+
+
+def _old(seconds: float | None) -> str:
+    return "" if seconds is None else f"oldest {age(seconds)}"
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last values as a row of bars (str)."""
+    last = list(values)[-width:]
+    most = max(last, default=0)
+    if not most:
+        return ""
+    return "".join(BARS[round(value / most * (len(BARS) - 1))] for value in last)
+
+
+def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
+    columns = (Column("node"), Column(""), Column("index", right=True), Column("address", cut=True))
+    rows: list[list[Text]] = []
+    for node in nodes:
+        role, style = ("leader", "bold green") if node.leads else ("follower", "")
+        if node.error:
+            role, style = "down", "bold red"
+        applied = "" if node.applied < 0 else str(node.applied)
+        told = node.error or node.address or ""
+        rows.append([Text(one_line(node.node)), Text(role, style=style), Text(applied), Text(one_line(told))])
+    return make_table(columns, rows, width)
+
+
+def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> Table | Text:
+    if not groups:
+        return Text("none", style="dim")
+    columns = (
+        Column("  group", cut=True), Column("state"), Column("depth", right=True),
+        Column("age", right=True), Column("attempts", right=True), Column("held back", cut=True),
+    )  # fmt: skip
+    at = next((n for n, group in enumerate(groups) if group.group_id == view.chosen), 0)
+    start = max(0, min(at - most // 2, len(groups) - most))
+    rows = []
+    for group in groups[start : start + most]:
+        chosen = group.group_id == view.chosen
+        old = "" if group.oldest_age is None else age(group.oldest_age)
+        cells = (
+            f"{'>' if chosen else ' '} {one_line(group.group_id)}", group.state, f"{group.depth:,}", old,
+            str(group.head_attempts), one_line(_held(group)),
+        )  # fmt: skip
+        style = "reverse" if chosen else STYLES.get(group.state, "")
+        rows.append([Text(cell, style=style if chosen or n == 1 else "") for n, cell in enumerate(cells)])
+    return make_table(columns, rows, width)
+
+
+def _held(group: GroupInfo) -> str:
+    """What holds it back, short."""
+    if group.state == "paused":
+        return "until resumed"
+    until = instant(group.until)[-len("18:00:00") :]
+    return f"{group.worker_id or ''} until {until}".strip() if until else ""
+
+
+def _last_line(view: View, width: int) -> Text:
+    keys = Text(short(KEYS if view.chosen is None else GROUP_KEYS, width), style="dim")
+    if not view.line and view.chosen is not None:
+        return Text.assemble(short(f"group {one_line(view.chosen)}", width), "\n", keys)
+    if not view.line:
+        return keys
+    line = short(one_line(view.line), width)
+    return Text.assemble((line, "bold yellow" if view.asks else ""), "\n", keys)

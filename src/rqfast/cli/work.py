@@ -1,0 +1,120 @@
+"""`rqfast work`: a worker of the user's own, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ..connect import URL_VARIABLE
+from ..errors import ConfigError
+from ..worker.counts import Counts
+from ..worker.worker import Worker
+from .console import json_line, make_console, say
+from .exits import Misused
+from .loading import load_object
+from .options import Debug, Json
+from .processes import Processes
+from .reloading import Files
+
+log = logging.getLogger("rqfast.work")
+
+FORMAT = "%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s"
+MOST = 256
+
+
+class Level(StrEnum):
+    """From which on log records are shown."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def work(
+    target: Annotated[str, typer.Argument(metavar="MODULE:WORKER", help="An rqfast.Worker, as in shop.jobs:worker.")],
+    url: Annotated[
+        str | None,
+        typer.Option("--url", "-u", envvar=URL_VARIABLE, help="Database, of a worker that names none.", metavar="URL"),
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", help="Queue, of a worker that names none.", metavar="NAME")
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=MOST, help="So many at once; one that dies is started again.")
+    ] = 1,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="For development: start again when a source changes.")
+    ] = False,
+    log_level: Annotated[Level, typer.Option(help="Of what is logged to stderr.")] = Level.info,
+    json: Json = False,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a worker: its handlers get messages until it is stopped (Ctrl-C, SIGTERM; a second time at once).
+
+    Handlers in work may end within the worker's grace. With --processes a process that dies is started again after a
+    pause, which grows while it keeps dying.
+    """
+    _log_to_stderr(log_level)
+    if processes > 1 or reload:
+        arguments = [target, *(["--url", url] if url else []), *(["--queue", queue] if queue else [])]
+        arguments += ["--log-level", log_level.value, *(["--debug"] if debug else [])]
+        crew = Processes(arguments, processes, Files() if reload else None)
+        raise typer.Exit(crew.run())
+    worker = load(target)
+    worker.use(url or None, queue=queue or None)
+    if supervised:
+        _stop_with_parent(worker)
+    counts = worker.run()
+    if json:
+        json_line(asdict(counts))
+    elif supervised:
+        log.info("%s", told(worker.name, counts))
+    else:
+        say(make_console(), told(worker.name, counts))
+
+
+def load(target: str) -> Worker:
+    """The worker that MODULE:WORKER means.
+
+    Raises:
+        Misused: there is none.
+    """
+    try:
+        _, found = load_object(target, "shop.jobs:worker")
+    except ConfigError as error:
+        raise Misused(str(error)) from error
+    if not isinstance(found, Worker):
+        raise Misused(f"{target} is an rqfast.Worker, not {type(found).__name__}")
+    return found
+
+
+def told(name: str, counts: Counts) -> str:
+    """What a worker has done, in a sentence (str)."""
+    done = [f"{number:,} {what.replace('_', ' ')}" for what, number in asdict(counts).items() if number]
+    return f"Worker {name} stopped: {', '.join(done) or 'no message came'}."
+
+
+def _log_to_stderr(level: Level) -> None:
+    logging.basicConfig(level=level.value.upper(), format=FORMAT, stream=sys.stderr)
+
+
+def _stop_with_parent(worker: Worker) -> None:
+    """Stop when the process that started this one is gone: then stdin ends."""
+
+    file = sys.stdin.fileno()
+
+    def wait() -> None:
+        while os.read(file, 1):  # not by sys.stdin: its lock would be held when the interpreter ends
+            pass
+        worker.stop()
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -1,0 +1,122 @@
+"""Commands that look at a queue: stats, groups, peek, queues; what they print for people and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rqfast
+from tests.cli.command import call
+from tests.cli.conftest import Place
+
+RED = "\x1b[31mred"
+SHOWN = "\\x1b[31mred"
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    """A message in work, two that are delayed in a group whose name would colour a terminal, and a paused group."""
+    with place.open() as transport:
+        transport.publish("a", {"n": 1}, 2)
+        transport.publish(RED, {"text": "\u009b1m[bold]\n"}, delay=600, headers={"trace": "7"})
+        transport.publish(RED, 2, delay=600, rank=3)
+        assert transport.claim("me", 600) is not None
+        transport.pause("held")
+    return place
+
+
+def test_stats(filled: Place) -> None:
+    shown = dict(line.split(maxsplit=1) for line in call("stats", *filled.options).ok.lines)
+    assert shown["messages"] == "3 in 3 groups"
+    assert shown["delayed"] == "2" and shown["claimable"] == "0" and shown["paused"] == "1 group"
+    assert shown["in"].startswith("work      1, the oldest for")
+    (found,) = call("stats", *filled.options, "--json").ok.json
+    assert found.keys() == rqfast.Stats.__dataclass_fields__.keys()
+    assert (found["messages"], found["in_work"], found["oldest_claimable_age"]) == (3, 1, None)
+    with filled.open() as transport:
+        transport.pause()
+    assert "paused       the whole queue" in call("stats", *filled.options).ok.lines
+
+
+def test_groups(filled: Place) -> None:
+    ran = call("groups", *filled.options, "--order", "depth").ok
+    assert ran.out.isprintable() or set(ran.out) - set(map(chr, range(32, 127))) == {"\n"}
+    head, *rows = [line.split() for line in ran.lines]
+    assert head[:3] == ["group", "state", "depth"]
+    assert [row[:3] for row in rows] == [[SHOWN, "delayed", "2"], ["a", "in_work", "1"], ["held", "paused", "0"]]
+    assert "by me until 2" in ran.lines[2] and ran.lines[3].endswith("until it is resumed")
+    assert call("groups", *filled.options, "--state", "parked").ok.out == "No groups that are parked.\n"
+    limited = call("groups", *filled.options, "--json", "--limit", "2").ok.json
+    assert [group["group_id"] for group in limited] == ["a", RED]
+    assert limited[0].keys() == rqfast.GroupInfo.__dataclass_fields__.keys()
+    assert call("groups", *filled.options, "--limit", "1").ok.lines[-1] == "The first 1; --limit shows more."
+    assert call("groups", *filled.options, "--order", "colour").status == 2
+
+
+def test_peek_shows_payloads_only_when_asked(filled: Place) -> None:
+    plain = call("peek", RED, *filled.options).ok
+    assert [line.split()[1:3] for line in plain.lines[1:]] == [["0", "0"], ["0", "3"]]
+    assert "bold" not in plain.out
+    shown = call("peek", RED, *filled.options, "--payload").ok
+    assert shown.lines[1].endswith('{"text":"\\x9b1m[bold]\\n"}')
+    first, second = call("peek", RED, *filled.options, "--json").ok.json
+    assert (first["headers"], first["bytes"], second["rank"]) == ({"trace": "7"}, 23, 3)
+    assert "raw" not in first
+    machine = call("peek", RED, *filled.options, "--json", "--payload", "--limit", "1").ok
+    assert "\x9b" not in machine.out and machine.json[0]["raw"] == '{"text":"\u009b1m[bold]\\n"}'
+    assert call("peek", "nobody\n", *filled.options).ok.out == "Group nobody\\n has no messages.\n"
+
+
+def test_queues(filled: Place) -> None:
+    rows = {line.split()[0]: line.split()[1:] for line in call("queues", "--url", filled.url).ok.lines}
+    assert rows["queue"][:2] == ["messages", "groups"]
+    assert rows[filled.name][:4] == ["3", "3", "0", "1"]
+    found = {one["queue"]: one for one in call("queues", "--url", filled.url, "--json").ok.json}
+    assert found[filled.name]["messages"] == 3
+
+
+def test_a_database_without_queues(folder: Path) -> None:
+    (folder / "empty.db").touch()
+    assert call("queues", "--url", "empty.db").ok.out == "No queues.\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("stats",), ("groups",), ("peek", "g"), ("top", "--json"), ("pause",), ("resume", "g"), ("release", "g"),
+        ("delete", "1"), ("purge", "g", "--yes"), ("dead", "list"), ("dead", "show", "1"), ("dead", "redrive", "--all"),
+        ("dead", "drop", "1", "--yes"), ("publish", "g", "1"), ("schema", "check"), ("verify",),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_queue_that_is_not_there_is_never_made(arguments: tuple[str, ...], folder: Path) -> None:
+    with rqfast.connect("q.db", queue="orders"):
+        pass
+    no_file = call(*arguments, "--url", "nowhere.db")
+    assert no_file.status == (2 if arguments == ("verify",) else 1) and no_file.out == ""
+    assert "nowhere.db" in no_file.err and no_file.err.count("\n") == 1
+    assert not (folder / "nowhere.db").exists()
+    for queue, name in (("", "the default queue"), ("other", "queue 'other'")):
+        missing = call(*arguments, "--url", "q.db", "--queue", queue)
+        assert missing.status == no_file.status and missing.out == ""
+        assert f"{name} is not in this database; queues that are: orders" in missing.err
+        assert missing.err.count("\n") == 1
+    assert call("queues", "--url", "q.db", "--json").ok.json[0]["queue"] == "orders"
+
+
+def test_the_url_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = call("stats")
+    assert (none.status, none.err) == (
+        1, "rqfast: no database was named: say --url, or set the variable RQFAST_URL\n",
+    )  # fmt: skip
+    with rqfast.connect("q.db") as transport:
+        transport.publish("g", 1)
+    monkeypatch.setenv("RQFAST_URL", "q.db")
+    assert call("stats", "--json").ok.json[0]["messages"] == 1
+    assert call("stats", "--url", "other.db").status == 1
+
+
+def test_a_queue_in_memory_is_refused() -> None:
+    ran = call("stats", "--url", ":memory:")
+    assert ran.status == 1 and "ends with the command" in ran.err
