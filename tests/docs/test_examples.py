@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,13 @@ from tests.script import run_python
 # A block with a title is a file that a reader saves: see test_sessions.py.
 EXAMPLES = [block for page in pages() for block in blocks(page, "python") if block.title is None]
 
-# What an example may need beyond the package, where it says so.
-OPTIONAL = ("prometheus_client", "opentelemetry.sdk")
+
+def missing(block: Block) -> set[str]:
+    """The packages of others that it needs and that are not here."""
+    nodes = list(ast.walk(ast.parse(block.text)))
+    named = [name.name for one in nodes if isinstance(one, ast.Import) for name in one.names]
+    named += [one.module for one in nodes if isinstance(one, ast.ImportFrom) and one.module]
+    return {name for name in {name.partition(".")[0] for name in named} if importlib.util.find_spec(name) is None}
 
 
 def test_they_are_found() -> None:
@@ -25,9 +32,8 @@ def test_they_are_found() -> None:
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=[block.name for block in EXAMPLES])
 def test_the_example_runs(block: Block, tmp_path: Path) -> None:
-    for needs in OPTIONAL:
-        if needs in block.text:
-            pytest.importorskip(needs, reason=f"{needs} is not installed")
+    if missing(block):
+        pytest.skip(f"{', '.join(sorted(missing(block)))}: not installed")
     ran = run_python(tmp_path, "-c", block.text)
     assert ran.returncode == 0, f"{block.page}:{block.line}\n{ran.stderr}"
     assert ran.stdout == block.output, f"{block.page}:{block.line}"
