@@ -107,6 +107,19 @@ def call(*arguments: str, stdin: bytes = b"") -> Ran:
         sys.argv, sys.stdin, sys.stdout, sys.stderr = before
 
 
+def commands() -> dict[str, Any]:
+    """All commands, those of groups too: name -> the command of click."""
+    from typer.main import get_command
+
+    from rqfast.cli.app import make_app
+
+    found: dict[str, Any] = {}
+    for name, command in get_command(make_app()).commands.items():  # type: ignore[attr-defined]
+        of_group = getattr(command, "commands", None)
+        found |= {name: command} if of_group is None else {f"{name} {sub}": each for sub, each in of_group.items()}
+    return found
+
+
 class Terminal:
     """The command on a pseudo-terminal of its own; left, it is gone.
 

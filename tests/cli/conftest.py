@@ -41,10 +41,12 @@ class Place:
 
     Attributes:
         url, name: which.
+        folder: of the test.
     """
 
     url: str
     name: str
+    folder: Path
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -64,7 +66,7 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[Place]:
     """A queue on each engine."""
     embedded = request.param == "embedded"
     url = os.fspath(folder / "q.db") if embedded else request.getfixturevalue("one_node").url
-    found = Place(url, f"cli_{secrets.token_hex(4)}")
+    found = Place(url, f"cli_{secrets.token_hex(4)}", folder)
     found.open().close()
     yield found
     if not embedded:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import select
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 import rqfast
-from tests.cli.command import SECONDS, environment, rqfast_command
+from rqfast.cli.console import without_password
+from rqfast.cli.exits import epilog
+from rqfast.cli.help import NAMES
+from rqfast.devserver import DevServer
+from tests.cli.command import COMMAND, SECONDS, Terminal, call, commands, environment, rqfast_command
 
 SMALL = 200
 
@@ -29,20 +34,84 @@ def rows(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_version(tmp_path: Path) -> None:
-    done = rqfast_command(tmp_path, "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"rqfast {rqfast.__version__}\n", "")
+def test_version() -> None:
+    assert call("--version").ok.out == f"rqfast {rqfast.__version__}\n"
 
 
-def test_help_names_the_commands(tmp_path: Path) -> None:
-    done = rqfast_command(tmp_path, "--help")
-    assert done.returncode == 0 and "demo" in done.stdout
+def test_help_names_each_command_once() -> None:
+    shown = call("--help").ok.lines
+    for name in NAMES:
+        assert len([line for line in shown if line.startswith(f"  {name} ")]) == 1, name
+    plain = call()
+    assert (plain.status, plain.err) == (2, "") and plain.lines == shown
 
 
-def test_a_command_line_that_cannot_be_understood_is_2(tmp_path: Path) -> None:
-    for arguments in (["sing"], ["demo", "--workers", "1"], ["demo", "--sing"]):
-        done = rqfast_command(tmp_path, *arguments)
-        assert (done.returncode, done.stdout) == (2, ""), arguments
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sing"], "rqfast: No such command 'sing'; rqfast --help tells more"),
+        (["stat"], "rqfast: No such command 'stat'. Did you mean 'stats'?; rqfast --help tells more"),
+        (["stats", "--sing"], "rqfast stats: No such option: --sing"),
+        (["peek"], "rqfast peek: Missing argument 'GROUP'; rqfast peek --help tells more"),
+        (
+            ["demo", "--workers", "1"],
+            "rqfast demo: Invalid value for '--workers': ",
+        ),
+        (["dead", "show", "x"], "rqfast dead show: Invalid value for 'SEQ': "),
+        (["top"], "rqfast top: top needs a terminal; --json writes lines, and `rqfast stats` figures"),
+    ],
+)
+def test_a_command_line_that_cannot_be_understood_is_2_and_one_line(arguments: list[str], told: str) -> None:
+    ran = call(*arguments)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(told) and ran.err.count("\n") == 1
+
+
+def test_each_command_tells_its_exit_statuses_and_has_the_common_options() -> None:
+    for name, command in commands().items():
+        shown = call(*name.split(), "--help").ok.out
+        assert f"Usage: rqfast {name} " in shown
+        words = " ".join(shown.split())
+        assert words.endswith(" ".join(epilog(name).split()).removeprefix(" ")), name
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert "--debug" in options, name
+        assert ("--json" in options) == (name not in ("demo", "dev", "soak")), name
+        assert ("--url" in options) == (name != "dev"), name
+
+
+def test_no_node_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    with DevServer() as server:
+        url = server.url
+    monkeypatch.setattr("rqfast.cli.queue.PATIENCE", 1)
+    ran = call("stats", "--url", url.replace("//", "//user:secret@"))
+    assert (ran.status, ran.out) == (3, ""), ran
+    assert "no leader answered" in ran.err and ran.err.count("\n") == 1 and "secret" not in ran.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of a shell of its own")
+@pytest.mark.parametrize("arguments", ["groups", "groups --json", "dead list"])
+def test_a_pipe_that_is_closed_is_no_fault(arguments: str, tmp_path: Path) -> None:
+    with rqfast.connect("q.db") as transport:
+        transport.publish_many((f"{'g' * 500}{n}", n) for n in range(3000))
+        for lease in transport.claim_many(limit=1000):
+            transport.dead_letter(lease, "r" * 500)
+    command = f"{shlex.join(COMMAND)} {arguments} --url q.db --limit 9999 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[1:] == ["141"]
+
+
+def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line, wanted in (("rqfast pur", "purge"), ("rqfast groups --ord", "--order"), ("rqfast dead re", "redrive")):
+        for name, value in {"_RQFAST_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": ""}.items():
+            monkeypatch.setenv(name, value or str(len(line.split()) - 1))
+        monkeypatch.setattr(sys, "argv", ["rqfast"])
+        assert call().out.split() == [wanted]
+    monkeypatch.delenv("_RQFAST_COMPLETE")
+    script = call("--show-completion", "bash")
+    assert script.status == 0 and "_RQFAST_COMPLETE" in script.out
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(tmp_path: Path) -> None:
@@ -104,60 +173,40 @@ def test_the_demo_runs_on_a_queue_that_is_named(tmp_path: Path, rows: str) -> No
         (["--queue", "Not A Name"], "queue='Not A Name'"),
     ],
 )
-def test_an_error_is_one_line_on_stderr(tmp_path: Path, arguments: list[str], told: str) -> None:
-    done = rqfast_command(tmp_path, "demo", *arguments)
-    assert done.returncode == 1
-    assert done.stderr.startswith("rqfast: ") and told in done.stderr and done.stderr.count("\n") == 1
+def test_an_error_is_one_line_on_stderr(
+    tmp_path: Path, arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    ran = call("demo", *arguments)
+    assert ran.status == 1
+    assert ran.err.startswith("rqfast: ") and told in ran.err and ran.err.count("\n") == 1
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_debug_shows_the_traceback_before_and_after_the_command(tmp_path: Path) -> None:
-    for arguments in (["--debug", "demo", "--url", "ftp://x"], ["demo", "--url", "ftp://x", "--debug"]):
-        done = rqfast_command(tmp_path, *arguments)
-        assert done.returncode == 1
-        assert "Traceback" in done.stderr and "ConfigError" in done.stderr
+def test_debug_shows_the_traceback_before_and_after_the_command() -> None:
+    for arguments in (["--debug", "stats", "--url", "ftp://x"], ["stats", "--url", "ftp://x", "--debug"]):
+        ran = call(*arguments)
+        assert ran.status == 1
+        assert ran.err.startswith("Traceback") and "ConfigError" in ran.err
+        assert ran.err.splitlines()[-1].startswith("rqfast: ")
 
 
 def test_a_password_in_the_url_is_not_shown() -> None:
-    demo = pytest.importorskip("rqfast.cli.demo")
-    assert demo.without_password("http://u:p@h:4001,g:4001") == "http://h:4001,g:4001"
-    assert demo.without_password("http://u:p@ss@h:4001") == "http://h:4001"
-    assert demo.without_password("queue@home.db") == "queue@home.db"
+    assert without_password("http://u:p@h:4001,g:4001") == "http://h:4001,g:4001"
+    assert without_password("http://u:p@ss@h:4001") == "http://h:4001"
+    assert without_password("http://u:p/w@h:4001") == "http://h:4001"
+    assert without_password("queue@home.db") == "queue@home.db"
+    assert without_password("sqlite:///queue@home.db") == "sqlite:///queue@home.db"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pty") is None, reason="needs a pseudo-terminal")
 def test_on_a_terminal_there_are_bars_and_no_control_code_of_a_strangers_making(tmp_path: Path, rows: str) -> None:
-    import pty
-
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rqfast.cli", "demo", "--file", rows, "--group-field", "k", "--workers", "2"],
-        env=environment(tmp_path) | {"TERM": "xterm-256color", "COLUMNS": "120"},
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-    )
-    os.close(theirs)
-    shown = read_all(ours)
-    assert process.wait(SECONDS) == 0
+    with Terminal(tmp_path, "demo", "--file", rows, "--group-field", "k", "--workers", "2") as terminal:
+        assert terminal.ended() == 0
+    shown = terminal.shown
     assert f"{SMALL}/{SMALL}" in shown and "\x1b[2K" in shown and "Passed in" in shown
     assert "\x1b[31mred" not in shown
-
-
-def read_all(file: int) -> str:
-    """All that comes until the other side is closed."""
-    end = time.monotonic() + SECONDS
-    data = b""
-    while select.select([file], [], [], max(0.0, end - time.monotonic()))[0]:
-        try:
-            more = os.read(file, 65536)
-        except OSError:  # how Linux says that a terminal was closed
-            more = b""
-        if not more:
-            os.close(file)
-            return data.decode()
-        data += more
-    raise AssertionError(f"waited {SECONDS:g} s for the end of the output; so far {data[-500:]!r}")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def test_groups(filled: Place) -> None:
     head, *rows = [line.split() for line in ran.lines]
     assert head[:3] == ["group", "state", "depth"]
     assert [row[:3] for row in rows] == [[SHOWN, "delayed", "2"], ["a", "in_work", "1"], ["held", "paused", "0"]]
-    assert "by me until 2" in ran.lines[2] and ran.lines[3].endswith("until it is resumed")
+    assert re.search(r" until [0-9: -]+ by me$", ran.lines[2])
+    assert ran.lines[3].endswith(" until it is resumed")
     assert call("groups", *filled.options, "--state", "parked").ok.out == "No groups that are parked.\n"
     limited = call("groups", *filled.options, "--json", "--limit", "2").ok.json
     assert [group["group_id"] for group in limited] == ["a", RED]

@@ -13,7 +13,7 @@ import typer
 
 from .. import __version__
 from ..errors import RqfastError
-from .console import one_line
+from .console import tell
 from .exits import FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, WELL, Misused, epilog, status_of
 from .help import NAMES, Sections
 from .options import Debug, Shown
@@ -102,7 +102,8 @@ def _misunderstood(error: Any) -> int:
         typer.echo(context.get_help())
         return USAGE
     text = error.format_message().rstrip(".")
-    _complain(text if isinstance(error, Misused) else f"{text}; {command} --help tells more", command)
+    told = text if isinstance(error, Misused) else f"{text}; {command} --help tells more"
+    tell(f"{command}: {told}")
     return USAGE
 
 
@@ -112,13 +113,8 @@ def _failed(error: Exception) -> int:
     text = str(error) or type(error).__name__
     if not isinstance(error, RqfastError | OSError):
         text = f"{type(error).__name__}: {text} (a fault of rqfast: --debug shows where)"
-    _complain(text)
+    tell(f"rqfast: {text}")
     return status_of(error) or FAILED
-
-
-def _complain(text: str, command: str = "rqfast") -> None:
-    line = one_line(" ".join(text.split()))
-    sys.stderr.write(f"{command}: {line.encode(sys.stderr.encoding or 'utf-8', 'backslashreplace').decode()}\n")
 
 
 def _pipe_closed() -> int:

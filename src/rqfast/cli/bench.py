@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..connect import locate
 from ..errors import RqfastError
 from ..transport.schema import drop_queue
+from ..transport.sqlite_sync import sqlite_path
 from .console import Column, json_line, make_console, say, show_rows, tell, without_password
 from .measure import PHASES, Figure, Measuring, queue_name
 from .options import Debug, Json, Url
@@ -35,10 +36,12 @@ def bench(
     """Measure publishing and claiming on a database, from here, in a queue of its own that is dropped at the end.
 
     A quick figure, of one client on this machine: the rates of several add up until the server is busy. It writes as
-    fast as it can: other users of the database will feel it.
+    fast as it can: other users of the database will feel it. A file that is not there is made, and gone at the end.
     """
     where, is_rqlite = place(url)
     name = queue_name()
+    file = None if is_rqlite else Path(sqlite_path(where))
+    is_new = file is not None and not file.exists()
     measuring = Measuring(where, name, seconds, size, groups)
     console = make_console()
     if not json:
@@ -55,6 +58,8 @@ def bench(
             raise
         finally:
             _drop(where, is_rqlite, name)
+            for end in ("", "-wal", "-shm") if is_new else ():
+                Path(f"{file}{end}").unlink(missing_ok=True)
     for figure in found if json else ():
         json_line(figure.fields())
     if not json:
@@ -71,7 +76,6 @@ async def _measure(measuring: Measuring, bar: Bar, found: list[Figure]) -> None:
 def _drop(where: str, is_rqlite: bool, name: str) -> None:
     """Drop the queue; where that fails, say which one is left."""
     try:
-        where, is_rqlite = locate(where)
         asyncio.run(drop_queue(where, is_rqlite, name))
     except RqfastError as error:
         tell(f"rqfast: the queue {name} is left, and may be dropped: {error}")

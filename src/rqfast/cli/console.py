@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 import orjson
@@ -32,12 +32,14 @@ class Column:
         head: what stands above it.
         right: for figures.
         fold, cut: what is done to it where the terminal is too narrow; the others stay whole.
+        spare: left out before that.
     """
 
     head: str
     right: bool = False
     fold: bool = False
     cut: bool = False
+    spare: bool = False
 
     @property
     def gives_way(self) -> bool:
@@ -63,13 +65,14 @@ def make_console(stderr: bool = False) -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """Print text as it is, without marks of any kind in it."""
-    console.print(Text(printable(text), style=style), soft_wrap=True)
+    """Print text as it is, without marks of any kind in it; on a terminal lines end between words."""
+    console.print(Text(printable(text), style=style), soft_wrap=not console.is_terminal)
 
 
 def tell(text: str) -> None:
-    """Print a line to stderr: what is no result."""
-    say(make_console(stderr=True), text)
+    """Write one line to stderr: what is no result."""
+    line = one_line(" ".join(text.split()))
+    sys.stderr.write(line.encode(sys.stderr.encoding or "utf-8", "backslashreplace").decode() + "\n")
 
 
 def printable(text: str) -> str:
@@ -103,7 +106,7 @@ def show(console: Console, rows: Mapping[str, str]) -> None:
     """Print a table of two columns: what -> how much."""
     wide = max(13, *(len(name) + 2 for name in rows))
     if not console.is_terminal:
-        say(console, "\n".join(f"{name:<{wide}}{one_line(text)}" for name, text in rows.items()))
+        say(console, "\n".join(f"{name:<{wide}}{one_line(text)}".rstrip() for name, text in rows.items()))
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -116,6 +119,8 @@ def show(console: Console, rows: Mapping[str, str]) -> None:
 def show_rows(console: Console, heads: Sequence[str | Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table with heads; plain columns where there is no terminal."""
     columns = [head if isinstance(head, Column) else Column(head) for head in heads]
+    if not any(column.gives_way for column in columns):
+        columns[-1] = replace(columns[-1], fold=True)
     clean = [[one_line(cell) for cell in row] for row in rows]
     if console.is_terminal:
         console.print(make_table(columns, clean, console.width))
@@ -134,6 +139,9 @@ def _padded(cell: str, width: int, column: Column) -> str:
 
 def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> Table:
     """A table for a terminal so wide (Table); texts are clean already."""
+    if sum(_needs(columns, rows)) + GAP * (len(columns) - 1) > width and any(column.spare for column in columns):
+        kept = [n for n, column in enumerate(columns) if not column.spare]
+        columns, rows = [columns[n] for n in kept], [[row[n] for n in kept] for row in rows]
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for column, most in zip(columns, _widths(columns, rows, width), strict=True):
         table.add_column(
@@ -148,11 +156,16 @@ def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], 
     return table
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
-    """How wide each column is: what is in it, but those that give way share what the others leave."""
+def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> list[int]:
     needs = [cell_len(column.head) for column in columns]
     for row in rows:
         needs = [max(need, cell_len(str(cell))) for need, cell in zip(needs, row, strict=True)]
+    return needs
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[int]:
+    """How wide each column is: what is in it, but those that give way share what the others leave."""
+    needs = _needs(columns, rows)
     yielding = sorted((n for n, column in enumerate(columns) if column.gives_way), key=lambda n: needs[n])
     left = width - GAP * (len(columns) - 1) - sum(need for n, need in enumerate(needs) if n not in yielding)
     for place, n in enumerate(yielding):

@@ -14,9 +14,9 @@ from .console import Column, json_line, make_console, one_line, say, show, show_
 from .exits import FAILED, Misused, epilog
 from .options import Debug, Json, Payload, Queue, Url, Yes
 from .peek import fields
-from .progress import Bar
+from .progress import Bar, watched
 from .queue import named, open_queue
-from .wording import count, instant, short
+from .wording import brief, count, instant, short
 
 HEADS = (
     Column("seq", right=True),
@@ -29,7 +29,7 @@ HEADS = (
 LONGEST = 60
 PAGE = 1000
 
-Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="[SEQ]...")]
+Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="SEQ")]
 OfGroup: TypeAlias = Annotated[str | None, typer.Option("--group", help="Those of this group.")]
 All: TypeAlias = Annotated[bool, typer.Option("--all", help="All of the queue.")]
 
@@ -90,7 +90,8 @@ def show_dead(
     rows = told | {name: instant(told[name]) for name in ("published_at", "due_at", "died_at")}
     error = rows.pop("error")
     rows["headers"] = ", ".join(f"{name}: {value}" for name, value in told["headers"].items())
-    show(console, {name.replace("_", " ").replace(" at", " (UTC)"): str(value) for name, value in rows.items()})
+    titles = {name: name.replace("_", " ").replace(" at", " (UTC)") for name in rows}
+    show(console, {titles[name]: str(value) for name, value in rows.items() if value not in ("", None)})
     if error:
         say(console, f"\n{error}")
 
@@ -109,7 +110,13 @@ def redrive_dead(
     """Bring dead letters back into the queue: at their old places, with attempts from 0."""
     _must_say_which(seqs, group, everything)
     with open_queue(url, queue) as transport:
-        done = transport.redrive(group, seqs=seqs or None, limit=limit)
+        before = transport.stats().dead
+        try:
+            with watched("Redriving", before, "dead letters", lambda: before - transport.stats().dead):
+                done = transport.redrive(group, seqs=seqs or None, limit=limit)
+        except KeyboardInterrupt:
+            tell(f"rqfast: interrupted; {count(transport.stats().dead, 'dead letter is', 'dead letters are')} left")
+            raise
     _tell_done("redriven", done, seqs, json)
 
 
@@ -147,7 +154,7 @@ def _row(letter: DeadLetter[Any]) -> list[str]:
     return [
         str(letter.seq),
         letter.group_id,
-        instant(letter.died_at),
+        brief(letter.died_at),
         str(letter.attempts),
         short(letter.reason or "", LONGEST),
         short((letter.error or "").strip().rpartition("\n")[2], LONGEST),
@@ -177,9 +184,13 @@ def _drop_named(transport: Transport[Any], seqs: list[int], group: str | None) -
 def _drop_pages(transport: Transport[Any], group: str | None) -> int:
     done = 0
     with Bar("Dropping", None, "dead letters") as bar:
-        for page in _pages(transport, group):
-            done += transport.drop_dead_letters(page)
-            bar.update(done)
+        try:
+            for page in _pages(transport, group):
+                done += transport.drop_dead_letters(page)
+                bar.update(done)
+        except KeyboardInterrupt:
+            tell(f"rqfast: interrupted; {count(done, 'dead letter is', 'dead letters are')} gone")
+            raise
     return done
 
 

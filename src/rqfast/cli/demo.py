@@ -21,17 +21,18 @@ INTERRUPTED = 130
 
 
 class Screen:
-    """Shows how the demo goes on: bars on a terminal, a line for each step elsewhere."""
+    """Shows how the demo goes on: bars where stderr is a terminal, a line for each step where stdout is none."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        stderr = make_console(stderr=True)
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[note]}", markup=False),
-            console=console,
-            disable=not console.is_terminal,
+            console=stderr,
+            disable=not stderr.is_terminal,
         )
         self._bar = TaskID(0)
 

@@ -22,8 +22,9 @@ USUAL = {
 OWN: dict[str, dict[int, str]] = {
     "bench": {UNKNOWN: ""},
     "dead drop": {FAILED: "it failed, was refused at the question, or not all of them were there"},
+    "dead list": {UNKNOWN: ""},
     "dead redrive": {FAILED: "it failed, or not all that were named were there"},
-    "dead show": {FAILED: "it failed, or there is no such dead letter"},
+    "dead show": {FAILED: "it failed, or there is no such dead letter", UNKNOWN: ""},
     "delete": {FAILED: "it failed, or the message is not there or is in work"},
     "demo": {FAILED: "a promise was broken, or it could not be run", UNAVAILABLE: "no leader answered", UNKNOWN: ""},
     "dev": {WELL: "stopped (Ctrl-C, SIGTERM)", UNAVAILABLE: "", UNKNOWN: "", INTERRUPTED: ""},

@@ -12,7 +12,7 @@ from ..model import GroupInfo
 from .console import Column, json_line, make_console, say, show_rows
 from .options import Debug, Json, Queue, Url
 from .queue import open_queue
-from .wording import age, instant
+from .wording import age, brief
 
 HEADS = (
     Column("group", fold=True),
@@ -20,9 +20,9 @@ HEADS = (
     Column("depth", right=True),
     Column("age", right=True),
     Column("attempts", right=True),
-    Column("head", right=True),
-    Column("priority", right=True),
-    Column("held back", fold=True),
+    Column("head", right=True, spare=True),
+    Column("priority", right=True, spare=True),
+    Column("held back (UTC)", fold=True),
 )
 
 
@@ -88,9 +88,9 @@ def row(group: GroupInfo) -> list[str]:
 
 def why(group: GroupInfo) -> str:
     """What holds it back, until when (str); "" where nothing does."""
-    until = instant(group.until)
+    until = brief(group.until)
     if group.state == "in_work":
-        return f"by {group.worker_id or 'a worker'} until {until}"
+        return f"until {until} by {group.worker_id or 'a worker'}"
     if group.state in ("parked", "delayed"):
         return f"until {until}"
     if group.state == "paused":

@@ -38,5 +38,5 @@ Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")
 Payload: TypeAlias = Annotated[bool, typer.Option("--payload", help="Show what the messages hold.")]
 Group: TypeAlias = Annotated[str, typer.Argument(help="The group.", metavar="GROUP", show_default=False)]
 GroupOrAll: TypeAlias = Annotated[
-    str | None, typer.Argument(help="The group; without it the whole queue.", metavar="[GROUP]", show_default=False)
+    str | None, typer.Argument(help="The group; without it the whole queue.", metavar="GROUP", show_default=False)
 ]

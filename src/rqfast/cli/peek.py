@@ -10,15 +10,15 @@ from ..model import StoredMessage
 from .console import Column, json_line, make_console, one_line, say, show_rows
 from .options import Debug, Group, Json, Payload, Queue, Url
 from .queue import open_queue
-from .wording import instant
+from .wording import brief
 
 HEADS = (
     Column("seq", right=True),
     Column("attempts", right=True),
     Column("rank", right=True),
     Column("published (UTC)"),
-    Column("due (UTC)"),
-    Column("bytes", right=True),
+    Column("due (UTC)", spare=True),
+    Column("bytes", right=True, spare=True),
 )
 WITH_PAYLOAD = (*HEADS, Column("payload", fold=True))
 
@@ -54,8 +54,8 @@ def row(message: StoredMessage[Any], payload: bool) -> list[str]:
         str(message.seq),
         str(message.attempts),
         str(message.rank),
-        instant(message.published_at),
-        instant(message.due_at),
+        brief(message.published_at),
+        brief(message.due_at),
         f"{len(message.raw.encode()):,}",
     ]
     return [*told, message.raw] if payload else told

@@ -117,11 +117,10 @@ class Processes:
             place.process, place.ended = None, True
             log.info("process %d has ended", place.number)
         elif code == USAGE:
-            # It would end so again, and has said why.
-            place.process = None
-            place.ended = True
-            self._status = USAGE
-            self._stops += self._files is None
+            # It would end so again, and has said why: only a change of the sources can help.
+            place.process, place.due = None, float("inf")
+            if self._files is None:
+                self._status, self._stops = USAGE, self._stops + 1
         else:
             pause = place.died(now)
             log.warning("process %d died (%s); the next one in %.1f s", place.number, _how(code), pause)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +22,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ..errors import RqfastError
 from .console import make_console, printable
+
+# How often a bar that looks at the queue moves, in seconds.
+LOOK = 1.0
 
 
 class RateColumn(ProgressColumn):
@@ -72,3 +80,27 @@ class Bar:
         """So many are done, and the work has come to `step` of the total."""
         text = f"{done:,} {self._unit}{', ' + printable(note) if note else ''}"
         self._bars.update(self._task, completed=done if step is None else step, done=done, note=text)
+
+
+@contextmanager
+def watched(what: str, total: int, unit: str, done: Callable[[], int]) -> Iterator[None]:
+    """A bar for a call that does not say how far it is: `done` looks at the queue now and then, in a thread."""
+    ended = threading.Event()
+
+    def look() -> None:
+        pause = LOOK
+        while not ended.wait(pause):
+            began = time.monotonic()
+            try:
+                bar.update(max(0, done()))
+            except RqfastError:  # the call itself says it
+                return
+            # A look at a large queue takes long, and is not to hold up what it looks at.
+            pause = max(LOOK, 4 * (time.monotonic() - began))
+
+    with Bar(what, total or None, unit) as bar:
+        threading.Thread(target=look, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()

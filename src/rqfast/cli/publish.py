@@ -33,8 +33,8 @@ MISSING = "check --url and --queue, or make it with --create"
 
 
 def publish(
-    group: Annotated[str | None, typer.Argument(help="The message's group.", metavar="[GROUP]")] = None,
-    event: Annotated[str | None, typer.Argument(help="The event, as JSON; - is stdin.", metavar="[EVENT]")] = None,
+    group: Annotated[str | None, typer.Argument(help="The message's group.", metavar="GROUP")] = None,
+    event: Annotated[str | None, typer.Argument(help="The event, as JSON; - is stdin.", metavar="EVENT")] = None,
     url: Url = None,
     queue: Queue = None,
     create: Annotated[bool, typer.Option("--create", help="Make the queue (and the file) if it is not there.")] = False,

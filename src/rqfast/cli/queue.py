@@ -33,12 +33,19 @@ def place(url: str | None) -> tuple[str, bool]:
 
 
 def open_queue(
-    url: str | None, queue: str | None, *, create: bool = False, missing: str = MISSING, **options: Any
+    url: str | None,
+    queue: str | None,
+    *,
+    create: bool = False,
+    missing: str = MISSING,
+    timeout: float | None = None,
+    **options: Any,
 ) -> Transport[Any]:
     """Open a queue; one that is not there is made only with `create`.
 
     Args:
         missing: what to do where it is not there.
+        timeout: bounds each call on a cluster, in seconds.
 
     Raises:
         SchemaError: it is not there; it says which are.
@@ -46,7 +53,7 @@ def open_queue(
     """
     where, is_rqlite = place(url)
     if is_rqlite:
-        options |= {"connect_retries": PATIENCE}
+        options |= {"connect_retries": PATIENCE} | ({} if timeout is None else {"timeout": timeout})
     elif not create and not Path(sqlite_path(where)).exists():
         raise SchemaError(f"there is no file {sqlite_path(where)}: {missing}")
     try:

@@ -25,6 +25,8 @@ from .wording import count
 
 # How long a key is waited for before the screen is looked at again, in seconds.
 BEAT = 0.1
+# How long a look or a key may take on a cluster, in seconds.
+TIMEOUT = 4.0
 ORDERS = ("oldest", "depth", "attempts")
 
 
@@ -45,7 +47,7 @@ def top(
         raise Misused("top needs a terminal; --json writes lines, and `rqfast stats` figures")
     if times is not None and not json:
         raise Misused("--times goes with --json")
-    with open_queue(url, queue) as transport:
+    with open_queue(url, queue, timeout=TIMEOUT) as transport:
         feed = Feed(transport, url, queue, every)
         try:
             if json:

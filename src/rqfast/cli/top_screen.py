@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,11 @@ from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
 from .console import Column, make_table, one_line
 from .top_feed import Seen
-from .wording import age, instant, short
+from .wording import age, brief, short
 
 BARS = " ▁▂▃▄▅▆▇█"
+# What is as wide: a screen with all columns, and one with the figures but no sparkline; and how many columns are left.
+WIDE, SPARKS, FIRST = 70, 62, 3
 STYLES = {"in_work": "green", "parked": "yellow", "delayed": "yellow", "paused": "magenta"}
 KEYS = "p pause  r resume  d redrive  s sort  ↑↓ choose a group  q quit"
 GROUP_KEYS = "p pause  r resume  d redrive  l release  ↑↓ choose  esc none  q quit"
@@ -47,14 +50,16 @@ def draw(seen: Seen, view: View, width: int, height: int) -> Group:
     """The whole screen (rich.console.Group), `height` lines at most."""
     parts: list[Text | Table | Rule] = [_title(view, width)]
     if seen.trouble:
-        parts.append(Text(short(f"no answer: {one_line(seen.trouble)}", width * 2), style="bold red"))
+        since = f" for {age(time.monotonic() - seen.at)}" if seen.at else ""
+        parts.append(Text(short(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
     if seen.stats is None:
         parts.append(Text("" if seen.trouble else "looking …", style="dim"))
     else:
         parts.append(_figures(seen, seen.stats, width))
     if seen.overview is not None and seen.overview.nodes:
         parts.append(_nodes(seen.overview.nodes, width))
-    used = 11 + (2 if seen.trouble else 0) + (len(seen.overview.nodes) + 1 if seen.overview is not None else 0)
+    nodes = len(seen.overview.nodes) if seen.overview is not None else 0
+    used = 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
     parts.append(_groups(seen.groups, view, max(1, height - used), width))
     parts.append(_last_line(view, width))
@@ -68,34 +73,35 @@ def _title(view: View, width: int) -> Text:
 
 
 def _figures(seen: Seen, stats: Stats, width: int) -> Table:
-    """Two columns: what stands in the queue, and what moves."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "left", "left", "right", "left"):
-        table.add_column(justify=justify, no_wrap=True)
-    spark = max(4, min(30, width - 62))
-    states = "the queue is paused" if stats.queue_paused else ""
-    dead = ("bold red", "dead") if stats.dead else ("", "dead")
-    rows = (
-        ("messages", stats.messages, f"in {stats.groups:,} groups", "published", seen.published, 0),
-        ("claimable", stats.claimable, _old(stats.oldest_claimable_age), "done", seen.done, 1),
-        ("in work", stats.in_work, _old(stats.oldest_in_work_age), "", None, 0),
-        ("parked", stats.parked, "", "", None, 0),
-        ("delayed", stats.delayed, "", "", None, 0),
-        ("paused groups", stats.paused, states, "", None, 0),
-        (dead[1], stats.dead, "", "", None, 0),
+    """What stands in the queue, and beside it, or below where there is no room, what moves."""
+    states = (
+        ("messages", stats.messages, f"in {stats.groups:,} groups", ""),
+        ("claimable", stats.claimable, _old(stats.oldest_claimable_age), ""),
+        ("in work", stats.in_work, _old(stats.oldest_in_work_age), ""),
+        ("parked", stats.parked, "", ""),
+        ("delayed", stats.delayed, "", ""),
+        ("paused groups", stats.paused, "the queue is paused" if stats.queue_paused else "", "magenta"),
+        ("dead", stats.dead, "", "bold red"),
     )
-    for name, number, note, moves, speed, which in rows:
-        line = "" if not moves else sparkline([pair[which] for pair in seen.history], spark)
-        style = {"paused groups": "magenta" if number else "", "dead": dead[0]}.get(name, "")
-        told = "" if not moves else "…" if speed is None else f"{speed:,.0f}/s"
-        table.add_row(
-            Text(name, style=style),
-            Text(f"{number:,}", style=style or "bold"),
-            Text(note, style="magenta" if note == states else "dim"),
-            Text(moves),
-            Text(told, style="bold cyan"),
-            Text(line, style="cyan"),
-        )
+    spark = min(30, width - SPARKS)
+    moves = [
+        (Text(name), Text("…" if speed is None else f"{speed:,.0f}/s", style="bold cyan"),
+         Text(sparkline([pair[n] for pair in seen.history], spark if spark > 0 else width // 3), style="cyan"))
+        for n, (name, speed) in enumerate((("published", seen.published), ("done", seen.done)))
+    ]  # fmt: skip
+    rows: list[list[Text]] = []
+    for name, number, note, style in states:
+        own = style if number or note else ""
+        rows.append([Text(name, style=own), Text(f"{number:,}", style=own or "bold"), Text(note, style=own or "dim")])
+    if spark > 0:
+        rows = [[*row, *(moves[n] if n < len(moves) else ())] for n, row in enumerate(rows)]
+    else:
+        rows += [list(move) for move in moves]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for n in range(max(map(len, rows))):
+        table.add_column(justify="right" if n % 3 == 1 else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -130,7 +136,7 @@ def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> T
         return Text("none", style="dim")
     columns = (
         Column("  group", cut=True), Column("state"), Column("depth", right=True),
-        Column("age", right=True), Column("attempts", right=True), Column("held back", cut=True),
+        Column("age", right=True), Column("attempts", right=True), Column("held back (UTC)", cut=True),
     )  # fmt: skip
     at = next((n for n, group in enumerate(groups) if group.group_id == view.chosen), 0)
     start = max(0, min(at - most // 2, len(groups) - most))
@@ -144,15 +150,16 @@ def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> T
         )  # fmt: skip
         style = "reverse" if chosen else STYLES.get(group.state, "")
         rows.append([Text(cell, style=style if chosen or n == 1 else "") for n, cell in enumerate(cells)])
-    return make_table(columns, rows, width)
+    shown = len(columns) if width >= WIDE else FIRST
+    return make_table(columns[:shown], [row[:shown] for row in rows], width)
 
 
 def _held(group: GroupInfo) -> str:
     """What holds it back, short."""
     if group.state == "paused":
         return "until resumed"
-    until = instant(group.until)[-len("18:00:00") :]
-    return f"{group.worker_id or ''} until {until}".strip() if until else ""
+    until = brief(group.until)
+    return f"until {until} {group.worker_id or ''}".rstrip() if until else ""
 
 
 def _last_line(view: View, width: int) -> Text:

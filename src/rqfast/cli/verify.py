@@ -41,7 +41,7 @@ def verify(
     except (RqfastError, OSError) as error:
         if Shown.debug:
             raise
-        tell(f"rqfast: {' '.join(str(error).split()) or type(error).__name__}")
+        tell(f"rqfast: {str(error) or type(error).__name__}")
         raise typer.Exit(UNKNOWN) from None
     if json:
         json_line({"result": WORDS[report.status], **asdict(report)})

@@ -33,6 +33,13 @@ def instant(seconds: float | None) -> str:
         return "never"
 
 
+def brief(seconds: float | None) -> str:
+    """The same; of today only the time (str)."""
+    told = instant(seconds)
+    day, _, clock = told.partition(" ")
+    return clock if clock and day == datetime.now(UTC).strftime("%Y-%m-%d") else told
+
+
 def short(text: str, most: int) -> str:
     """The beginning of a text, with dots where there was more (str)."""
     return text if len(text) <= most else text[: most - 1] + "…"

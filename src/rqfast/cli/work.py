@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from ..connect import URL_VARIABLE
 from ..errors import ConfigError
 from ..worker.counts import Counts
 from ..worker.worker import Worker
@@ -42,7 +41,7 @@ def work(
     target: Annotated[str, typer.Argument(metavar="MODULE:WORKER", help="An rqfast.Worker, as in shop.jobs:worker.")],
     url: Annotated[
         str | None,
-        typer.Option("--url", "-u", envvar=URL_VARIABLE, help="Database, of a worker that names none.", metavar="URL"),
+        typer.Option("--url", "-u", help="Database, of a worker that names none.", metavar="URL"),
     ] = None,
     queue: Annotated[
         str | None, typer.Option("--queue", "-q", help="Queue, of a worker that names none.", metavar="NAME")

@@ -1,0 +1,173 @@
+"""`rqfast work`: it serves until it is told to stop, alone or several times, and starts again what has died."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import rqfast
+from tests.cli.command import COMMAND, SECONDS, call, environment
+from tests.cli.conftest import Place
+
+# Each message leaves its name, and the process that worked it.
+JOBS = """
+import os, rqfast
+VERSION = 1
+worker = rqfast.Worker(name="jobs", visibility=2, max_poll=0.05)
+@worker.subscriber(max_attempts=9, dead_letter=True)
+def note(event: str) -> None:
+    with open("done.txt", "a") as file:
+        file.write(f"{event} {os.getpid()} {VERSION}\\n")
+    if event == "die" and os.path.exists("mortal"):
+        os._exit(3)
+    if event == "stop":
+        worker.stop()
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+
+
+@contextmanager
+def working(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`rqfast work jobs:worker`; what it says goes to work.log."""
+    (folder / "jobs.py").write_text(JOBS)
+    with (
+        (folder / "work.log").open("w") as log,
+        subprocess.Popen(
+            [*COMMAND, "work", "jobs:worker", *arguments],
+            env=environment(folder) | {"PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def done(folder: Path) -> list[list[str]]:
+    """What was worked: event, process, version."""
+    path = folder / "done.txt"
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def wait(folder: Path, what: str, test: Callable[[], bool]) -> None:
+    """Wait until that is so."""
+    end = time.monotonic() + SECONDS
+    while not test():
+        said = (folder / "work.log").read_text()[-2000:]
+        assert time.monotonic() < end, f"waited {SECONDS:g} s for {what}; done {done(folder)}; said {said}"
+        time.sleep(0.05)
+
+
+def stopped(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
+    """Exit status and output after a signal."""
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, out
+
+
+def test_it_works_until_it_is_stopped(place: Place, folder: Path) -> None:
+    with place.open() as transport, working(folder, *place.options, "--json") as process:
+        transport.publish("g", "one")
+        wait(folder, "the message", lambda: bool(done(folder)))
+        status, out = stopped(process, signal.SIGTERM)
+        assert status == 0 and json.loads(out)["acked"] == 1
+        assert transport.stats().messages == 0
+    assert "worker 'jobs' serves note" in (folder / "work.log").read_text()
+
+
+def test_of_several_one_that_dies_is_started_again(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
+        (folder / "mortal").touch()
+        transport.publish("a", "die")
+        # It dies with the message in work, each time; another one, and it itself anew, get it when the lease is over.
+        wait(folder, "three deaths", lambda: len([one for one in done(folder) if one[0] == "die"]) >= 3)
+        (folder / "mortal").unlink()
+        transport.publish_many((f"g{n}", "work") for n in range(5))
+        wait(folder, "the others", lambda: len([one for one in done(folder) if one[0] == "work"]) == 5)
+        assert len({pid for event, pid, _ in done(folder) if event == "die"}) >= 3
+        assert stopped(process, signal.SIGINT) == (0, "")
+    said = (folder / "work.log").read_text()
+    assert "died (exit status 3); the next one in " in said
+    for pid in {int(pid) for _, pid, _ in done(folder)}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_workers_end_with_what_started_them_and_by_themselves(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
+        transport.publish("g", "one")
+        wait(folder, "the message", lambda: bool(done(folder)))
+        pids = [int(pid) for pid in re.findall(r" pid ([0-9]+)", (folder / "work.log").read_text())]
+        assert len(pids) == 2
+        process.kill()
+        process.wait()
+        wait(folder, "its workers to end", lambda: not any(map(runs, pids)))
+        transport.publish("g", "stop")
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--reload", "--json") as process:
+        assert process.wait(SECONDS) == 0, (folder / "work.log").read_text()
+    assert "process 1 has ended" in (folder / "work.log").read_text()
+
+
+def runs(pid: int) -> bool:
+    """Whether there is such a process, that is no zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or ") Z " not in stat.read_text()
+
+
+def test_reload_starts_again_when_a_source_changes(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--reload") as process:
+        transport.publish("g", "one")
+        wait(folder, "the message", lambda: len(done(folder)) == 1)
+        (folder / "jobs.py").write_text("this is no Python")
+        wait(folder, "the fault to be told", lambda: "cannot be imported" in (folder / "work.log").read_text())
+        (folder / "jobs.py").write_text(JOBS.replace("VERSION = 1", "VERSION = 22"))
+        transport.publish("g", "two")
+        wait(folder, "the message of the new version", lambda: len(done(folder)) == 2)
+        assert [(event, version) for event, _, version in done(folder)] == [("one", "1"), ("two", "22")]
+        assert stopped(process, signal.SIGTERM) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("jobs", "'jobs': module:name, as in shop.jobs:worker"),
+        ("nojobs:worker", "module nojobs cannot be imported: ModuleNotFoundError"),
+        ("jobs:boss", "module jobs has no boss"),
+        ("jobs:VERSION", "jobs:VERSION is an rqfast.Worker, not int"),
+        ("broken:worker", "module broken cannot be imported: ZeroDivisionError: division by zero ("),
+    ],
+)
+def test_a_worker_that_is_none(target: str, told: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "jobs.py").write_text(JOBS)
+    (folder / "broken.py").write_text("1 / 0")
+    monkeypatch.delitem(sys.modules, "jobs", raising=False)
+    ran = call("work", target, "--url", "q.db")
+    assert (ran.status, ran.out) == (2, "") and told in ran.err and ran.err.count("\n") == 1
+
+
+def test_the_worker_keeps_what_it_names() -> None:
+    worker = rqfast.Worker("q.db", name="jobs", queue="orders")
+    worker.use()
+    worker.use("q.db", queue="orders")
+    for given in ({"url": "other.db"}, {"queue": "other"}):
+        with pytest.raises(rqfast.ConfigError, match=r"'jobs' names its (url|queue) itself"):
+            worker.use(**given)
