@@ -67,4 +67,7 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
     lines = '\n\n{"group_id":"a","event":1}\n{"group_id":7,"event":1}\n'
     ran = CliRunner().invoke(make_app(), ["publish", "--create", "--url", str(tmp_path / "q.db")], input=lines)
     assert isinstance(ran.exception, rqfast.InvalidMessage)
-    assert str(ran.exception) == "line 4: group_id is a str, not int; the first message is in; mend it and go on with --skip 3"
+    assert (
+        str(ran.exception)
+        == "line 4: group_id is a str, not int; the first message is in; mend it and go on with --skip 3"
+    )
