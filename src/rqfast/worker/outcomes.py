@@ -28,7 +28,8 @@ class Outcome(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._key()))})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class Ack(Outcome):
@@ -56,8 +57,6 @@ class Ack(Outcome):
         publish = f"publish=<{len(self.publish)} messages>" if self.publish else ""
         statements = f"with_statements=<{len(self.with_statements)} statements>" if self.with_statements else ""
         return f"Ack({', '.join(filter(None, (publish, statements)))})"
-
-    __str__ = __repr__
 
     @property
     def is_plain(self) -> bool:
