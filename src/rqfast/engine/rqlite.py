@@ -39,6 +39,17 @@ def _is_whole(rows: list[list[Any] | None], statements: Sequence[Sequence[Any]],
     return len(rows) == len(statements) and (not path.startswith("/db/query") or None not in rows)
 
 
+def _is_taken(rows: list[list[Any]], reads: Callable[[list[list[Any]]], object]) -> bool:
+    """Whether these rows can be read for what they should be."""
+    try:
+        reads(rows)
+    except RqfastError:
+        return True  # an answer, which the caller is told
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+        return False
+    return True
+
+
 class RqliteEngine:
     """Talks to the nodes of one cluster; belongs to one event loop."""
 
@@ -234,11 +245,13 @@ class RqliteEngine:
         deadline: Callable[[], float],
         names: list[str] | None = None,
         patience: float = FIRST_PATIENCE,
+        reads: Callable[[list[list[Any]]], object] = list,
     ) -> list[list[Any]]:
         """Send what may be applied any number of times (a read, a registration) until a node answers.
 
         Args:
             patience: how long the first node is waited for, in seconds.
+            reads: what the rows are for; rows that it cannot take are no answer.
 
         Raises:
             Unavailable: none did by `deadline` (on the loop's clock).
@@ -252,8 +265,9 @@ class RqliteEngine:
                 left = max(0.05, deadline() - loop.time())
                 result = await self._attempt_within(min(patience, left), node, path, body, names or [])
                 if result.kind is Kind.APPLIED:
-                    if _is_whole(result.rows, statements, path):
-                        return [rows or [] for rows in result.rows]
+                    found = [rows or [] for rows in result.rows]
+                    if _is_whole(result.rows, statements, path) and _is_taken(found, reads):
+                        return found
                     result = Result(Kind.UNKNOWN, "a reply without the rows that were asked for")
                 if result.error is not None:
                     raise result.error

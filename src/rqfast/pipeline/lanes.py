@@ -237,8 +237,9 @@ class Lane:
             [[self._statements.queue["ack_lost"], batch.lost_read()]],
             deadline=lambda: 0.0 if self.progress.abandoned else until,
             names=["ack_lost"],
+            reads=_positions,
         )
-        return set(orjson.loads(rows[0][0][0]))
+        return _positions(rows)
 
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""
@@ -255,3 +256,8 @@ class Lane:
         for (slot, _), found in zip(reads, rows, strict=True):
             slots[slot] = found
         return slots if batch.check(slots, number) else None
+
+
+def _positions(rows: list[list[Any]]) -> set[int]:
+    """The acks that `ack_lost` names."""
+    return {int(place) for place in orjson.loads(rows[0][0][0])}
