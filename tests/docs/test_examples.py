@@ -25,7 +25,9 @@ def missing(block: Block) -> set[str]:
 
 def test_they_are_found() -> None:
     assert len(EXAMPLES) >= 25
-    assert {"README.md", "docs/queue.md", "docs/subscriptions.md"} <= {block.page for block in EXAMPLES}
+    assert {"README.md", "docs/queue.md", "docs/subscriptions.md", "docs/observability.md"} <= {
+        block.page for block in EXAMPLES
+    }
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=[block.name for block in EXAMPLES])

@@ -26,6 +26,7 @@ NAMED = [
 # Beside the names of `rqfast` itself.
 PUBLIC_MODULES = (
     "rqfast.devserver",
+    "rqfast.observe",
     "rqfast.observe.otel",
     "rqfast.observe.prometheus",
     "rqfast.testing",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..api import Item
 from ..model import Seconds
@@ -110,6 +110,10 @@ class Dead(Outcome):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.reason,)
+
+
+Said: TypeAlias = Outcome | Sequence[Outcome | None] | None
+"""What a handler returns: an outcome or None, of a batch also one for each message."""
 
 
 def as_outcome(value: object) -> Outcome:
