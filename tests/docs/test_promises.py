@@ -13,6 +13,7 @@ NAMED = re.compile(r"`(\w+/test_\w+\.py)::(\w*)`")
 TABLES = {
     "docs/guarantees.md": ("## The rules", 24),
     "docs/subscriptions.md": ("## Which test shows it", 40),
+    "docs/limits.md": ("# Limits", 30),
     "SECURITY.md": ("## Which test shows it", 15),
 }
 TOLD = [*(page for page in ("CONTRIBUTING.md", "SECURITY.md") if (ROOT / page).is_file()), *pages()]
