@@ -37,13 +37,3 @@ def test_the_example_runs(block: Block, tmp_path: Path) -> None:
     ran = run_python(tmp_path, "-c", block.text)
     assert ran.returncode == 0, f"{block.page}:{block.line}\n{ran.stderr}"
     assert ran.stdout == block.output, f"{block.page}:{block.line}"
-
-
-def test_what_is_printed_stands_below_its_code() -> None:
-    stray = [
-        f"{page}:{output.line}"
-        for page in pages()
-        for output in blocks(page, "text")
-        if not any(output.text == one.output for one in blocks(page, "python"))
-    ]
-    assert stray == []
