@@ -50,7 +50,7 @@ def test_help_names_each_command_once() -> None:
     ("arguments", "told"),
     [
         (["sing"], "rqfast: No such command 'sing'; rqfast --help tells more"),
-        (["stat"], "rqfast: No such command 'stat'. Did you mean 'stats'?; rqfast --help tells more"),
+        (["stat"], "rqfast: No such command 'stat'"),
         (["stats", "--sing"], "rqfast stats: No such option: --sing"),
         (["peek"], "rqfast peek: Missing argument 'GROUP'; rqfast peek --help tells more"),
         (
@@ -89,12 +89,11 @@ def test_no_node_is_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of a shell of its own")
-@pytest.mark.parametrize("arguments", ["groups", "groups --json", "dead list"])
+@pytest.mark.parametrize("arguments", ["groups", "dead list --json"])
 def test_a_pipe_that_is_closed_is_no_fault(arguments: str, tmp_path: Path) -> None:
     with rqfast.connect("q.db") as transport:
-        transport.publish_many((f"{'g' * 500}{n}", n) for n in range(3000))
-        for lease in transport.claim_many(limit=1000):
-            transport.dead_letter(lease, "r" * 500)
+        transport.publish_many((f"{'g' * 500}{n}", n) for n in range(600))
+        transport.dead_letter_many(transport.claim_many(limit=300), "r" * 500)
     command = f"{shlex.join(COMMAND)} {arguments} --url q.db --limit 9999 | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", command], env=environment(tmp_path), capture_output=True, text=True, timeout=SECONDS
@@ -109,9 +108,12 @@ def test_completion(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setenv(name, value or str(len(line.split()) - 1))
         monkeypatch.setattr(sys, "argv", ["rqfast"])
         assert call().out.split() == [wanted]
+    # What --show-completion prints, for a shell that is named: it asks which one runs it, and here none does.
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_RQFAST_COMPLETE", f"source_{shell}")
+        assert "rqfast" in call().ok.out
     monkeypatch.delenv("_RQFAST_COMPLETE")
-    script = call("--show-completion", "bash")
-    assert script.status == 0 and "_RQFAST_COMPLETE" in script.out
+    assert "--install-completion" in call("--help").out
 
 
 def test_without_the_extra_one_line_says_how_to_get_it(tmp_path: Path) -> None:

@@ -78,6 +78,13 @@ def test_queues(filled: Place) -> None:
     assert found[filled.name]["messages"] == 3
 
 
+def test_top_for_programs(filled: Place) -> None:
+    first, second = call("top", *filled.options, "--json", "--times", "2", "--every", "0.1").ok.json
+    assert (first["messages"], first["published_a_second"], first["error"]) == (3, None, None)
+    assert (second["published_a_second"], second["done_a_second"]) == (0, 0)
+    assert [node["leads"] for node in first["nodes"]] == ([True] if filled.url.startswith("http") else [])
+
+
 def test_a_database_without_queues(folder: Path) -> None:
     (folder / "empty.db").touch()
     assert call("queues", "--url", "empty.db").ok.out == "No queues.\n"

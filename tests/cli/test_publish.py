@@ -83,6 +83,7 @@ def test_events_from_a_file(name: str, place: Place, folder: Path) -> None:
         ('{"group_id":"g"}', "line 2: a line is an object"),
         ('{"group_id":"g","event":1,"colour":2}', "line 2: a message has no colour; it has group_id, event"),
         ('{"group_id":"g","event":1,"priority":9}', "line 2: priority=9"),
+        ('\n\n{"group_id":7,"event":1}', "line 4: group_id is a str, not int"),
     ],
 )
 def test_a_line_that_is_no_message(line: str, told: str) -> None:
@@ -220,3 +221,25 @@ def test_a_slow_pipe_is_published_as_it_comes_and_the_end_is_exact(folder: Path)
         _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
     assert err == b"rqfast: interrupted; 3 messages are in; go on with --skip 3\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_is_interrupted_only_by_the_second_signal(number: signal.Signals) -> None:
+    from rqfast.cli.interrupts import Interrupts
+
+    before, done = signal.getsignal(number), []
+
+    def step(interrupts: Interrupts, signals: int) -> None:
+        with interrupts.step():
+            for _ in range(signals):
+                signal.raise_signal(number)
+            done.append("the step")
+        done.append("what follows")
+
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt):
+        step(interrupts, 1)
+    assert (done, interrupts.torn) == (["the step"], False)
+    with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt):
+        step(interrupts, 2)
+    assert (done, interrupts.torn, signal.getsignal(number)) == (["the step"], True, before)

@@ -6,10 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from typer.testing import CliRunner
 
 import rqfast
-from rqfast.cli.app import make_app
 from rqfast.devserver import DevServer
 
 
@@ -53,21 +51,3 @@ def test_what_is_no_json_names_the_event() -> None:
 def test_an_impossible_clock_skew_is_refused(skew: float) -> None:
     with pytest.raises(rqfast.ConfigError, match="clock_skew"):
         DevServer(clock_skew=skew)
-
-
-def test_a_bare_word_is_no_event(tmp_path: Path) -> None:
-    url = str(tmp_path / "q.db")
-    ran = CliRunner().invoke(make_app(), ["publish", "g", "hello", "--url", url])
-    assert ran.exit_code != 0
-    assert "quotes of its own" in ran.output
-    assert CliRunner().invoke(make_app(), ["publish", "g", '"hello"', "--create", "--url", url]).exit_code == 0
-
-
-def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
-    lines = '\n\n{"group_id":"a","event":1}\n{"group_id":7,"event":1}\n'
-    ran = CliRunner().invoke(make_app(), ["publish", "--create", "--url", str(tmp_path / "q.db")], input=lines)
-    assert isinstance(ran.exception, rqfast.InvalidMessage)
-    assert (
-        str(ran.exception)
-        == "line 4: group_id is a str, not int; the first message is in; mend it and go on with --skip 3"
-    )

@@ -29,6 +29,7 @@ def _version(value: bool) -> None:
 
 
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -38,6 +39,9 @@ def _options(
 
     Each command tells more: rqfast COMMAND --help. The database is --url, or the variable RQFAST_URL.
     """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(USAGE)
 
 
 def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
@@ -47,7 +51,7 @@ def make_app(names: Iterable[str] = NAMES) -> typer.Typer:
         cls=Sections,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        no_args_is_help=True,
+        invoke_without_command=True,
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_options)

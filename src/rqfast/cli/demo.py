@@ -60,7 +60,8 @@ class Screen:
 
     def close(self) -> None:
         """The bars stay as they are."""
-        self._bars.stop()
+        if not self._bars.disable:  # or some versions of rich end the line that is not there
+            self._bars.stop()
 
     def _begin(self, what: str, total: int) -> None:
         self._bar = self._bars.add_task(what, total=total, note="")

@@ -13,9 +13,14 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Entered, SIGINT and SIGTERM raise KeyboardInterrupt, but within `step` only when it ends."""
+    """Entered, SIGINT and SIGTERM raise KeyboardInterrupt, but within `step` only when it ends.
+
+    Attributes:
+        torn: whether a step was interrupted all the same, by the second one.
+    """
 
     def __init__(self) -> None:
+        self.torn = False
         self._before: dict[int, Any] = {}
         self._within = False
         self._noted = False
@@ -50,4 +55,5 @@ class Interrupts:
         if self._within and not self._noted:
             self._noted = True
             return
+        self.torn = self.torn or self._within
         raise KeyboardInterrupt

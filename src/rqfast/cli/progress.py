@@ -35,7 +35,7 @@ class RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """See rich."""
         done, seconds = task.fields["done"], task.elapsed or 0
-        return Text(f"{done / seconds:,.0f}/s" if seconds > 0.2 else "")
+        return Text(f"{done / seconds:,.0f}/s" if done and seconds > 0.2 else "")
 
 
 class Bar:
@@ -50,7 +50,7 @@ class Bar:
 
     def __init__(self, what: str, total: float | None, unit: str = "messages", *, rate: bool = True) -> None:
         console = make_console(stderr=True)
-        self._unit = unit
+        self._unit, self._shown = unit, console.is_terminal
         ends = TimeElapsedColumn() if total is None else TimeRemainingColumn(elapsed_when_finished=True)
         self._bars = Progress(
             SpinnerColumn(finished_text=" "),
@@ -67,14 +67,16 @@ class Bar:
         self._what, self._total = what, total
 
     def __enter__(self) -> Self:
-        self._bars.start()
+        if self._shown:
+            self._bars.start()
         self._task = self._bars.add_task(self._what, total=self._total, note="", done=0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        if self._shown:  # or some versions of rich end the line that is not there
+            self._bars.stop()
 
     def update(self, done: int, step: float | None = None, note: str = "") -> None:
         """So many are done, and the work has come to `step` of the total."""

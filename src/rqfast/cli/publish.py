@@ -137,7 +137,8 @@ class _Publishing:
             speed = f" in {seconds:,.1f} s, {a_second(self.done, seconds)}" if self.done else ""
             say(make_console(), f"Published {count(self.done, 'message')}{speed}.")
         if interrupted:
-            tell(f"rqfast: interrupted; {self._so_far()}; go on with {self._how()}")
+            more = ", and of what was on its way some may be" if self._interrupts.torn else ""
+            tell(f"rqfast: interrupted; {self._so_far()}{more}; go on with {self._how()}")
             raise KeyboardInterrupt
 
     def _pieces(self, bar: Bar) -> None:
