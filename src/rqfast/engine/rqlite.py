@@ -26,6 +26,10 @@ READ_TOGETHER = "/db/query?level=linearizable&transaction"
 
 CONNECT_TIMEOUT = 2.0
 NODES_TIMEOUT = 1.5
+# How long a node that is asked waits for the others to tell it their addresses: one that hangs makes it wait so long.
+# Addresses told before will do, but for each fourth time: they may have changed.
+ADDRESSES_KNOWN, ADDRESSES_NEW = "250ms", "1s"
+TIMES_KNOWN = 3
 FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
 NO_ANSWER = "no answer"
 LARGE = 1 << 20
@@ -69,6 +73,8 @@ class RqliteEngine:
         self._finding: asyncio.Task[str | None] | None = None
         self._learning: asyncio.Task[None] | None = None
         self._learn_at = 0.0
+        # How often in a row no node could tell who leads.
+        self._misses = 0
         # Why a node could not tell who leads, for people.
         self._troubles: dict[str, str] = {}
         # Nodes with which no connection can be agreed on, until the user changes something.
@@ -170,7 +176,9 @@ class RqliteEngine:
                 leader = await answer
                 if leader is not None:
                     self._troubles.clear()
+                    self._misses = 0
                     return leader
+            self._misses += 1
             if suspect is None and all(node in self._refusals for node in nodes):
                 raise self._refusals[nodes[0]]
             return None
@@ -185,7 +193,9 @@ class RqliteEngine:
         try:
             async with (
                 asyncio.timeout(NODES_TIMEOUT),
-                self._session.get(f"{node}/nodes?ver=2&timeout=1s", allow_redirects=False) as reply,
+                self._session.get(
+                    f"{node}/nodes?ver=2&timeout={self._addresses_within()}", allow_redirects=False
+                ) as reply,
             ):
                 body = await reply.read()
                 if reply.status in (401, 403):
@@ -201,6 +211,10 @@ class RqliteEngine:
             text = "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
             self._trouble(node, text, speaks_tls(body, node))
         return leader
+
+    def _addresses_within(self) -> str:
+        known = self.cluster.knows_all and self._misses % (TIMES_KNOWN + 1) < TIMES_KNOWN
+        return ADDRESSES_KNOWN if known else ADDRESSES_NEW
 
     def _trouble(self, node: str, text: str, refusal: RqfastError | None) -> None:
         self._troubles[node] = text
