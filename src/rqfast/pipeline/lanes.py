@@ -14,7 +14,7 @@ from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
-from .retry import MOST_COPIES, UNANSWERED, Progress, Step, next_step
+from .retry import MOST_COPIES, UNANSWERED, UNANSWERED_AGAIN, Progress, Step, next_step
 
 # Of each statement; None where it has none.
 Rows = list[list[Any] | None]
@@ -198,9 +198,11 @@ class Lane:
 
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
+        patience = UNANSWERED
         while True:
-            done, _ = await asyncio.wait(copies, timeout=UNANSWERED, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(copies, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not done:
+                patience = UNANSWERED_AGAIN
                 await self._send_elsewhere(batch, number, copies)
                 continue
             step, result = Step.WAIT, Result(Kind.UNKNOWN)
