@@ -192,7 +192,7 @@ def make_queue(plan: Plan) -> None:
     Raises:
         SoakError: it is there already.
     """
-    options = options_of(plan.url, plan.timeout)
+    options = options_of(plan.url, max(plan.timeout, OPENING_SECONDS))
     with suppress(SchemaError):
         connect(plan.url, queue=plan.queue, create=False, **options).close()
         raise SoakError(f"the queue {plan.queue!r} is there already; the soak wants one of its own, give another name")
