@@ -11,11 +11,15 @@ import pytest
 
 from rqfast.cli.exits import epilog
 from tests.cli.command import Ran, call, commands, rqfast_command
+from tests.docs.pages import blocks
+from tests.docs.session import commands as shown_commands
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 COMMON = ("--url", "--queue", "--json", "--debug", "--payload", "--help")
 # Options of soak that its section leaves to its help.
 OF_DEVELOPERS = ("soak",)
+# What would run for long, needs a cluster, or a program that is not there.
+LEFT_OUT = ("rqfast demo", "rqfast dev", "rqfast soak", "rqfast inbox", "rqfast work shop.")
 # What is different each time: ages, days, figures and times.
 VARIES = (
     (re.compile(r"[\d.,]+ (s|min|h)\b"), "AGE"),
@@ -50,12 +54,12 @@ def test_a_section_has_the_exit_statuses_and_the_options(name: str) -> None:
             assert f"`{option}" in section or f" {option} " in section, option
 
 
-def examples(text: str) -> Iterator[tuple[str, list[str]]]:
+def examples() -> Iterator[tuple[str, list[str]]]:
     """Each command that is run, and what it prints."""
-    for block in re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        for one in block.removeprefix("$ ").split("\n$ "):
-            command, _, shown = one.partition("\n")
-            yield command, shown.splitlines()
+    for block in blocks("docs/cli.md", "console"):
+        for one in shown_commands(block):
+            if not one.line.startswith(LEFT_OUT):
+                yield one.line, one.shown
 
 
 def plain(lines: list[str]) -> list[str]:
@@ -69,21 +73,19 @@ def plain(lines: list[str]) -> list[str]:
 
 
 def test_the_examples_do_what_they_show(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = DOCS.read_text(encoding="utf-8")
-    for name, block in re.findall(r"^`([a-z.]+)`:\n\n```[a-z]+\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        (folder / name).write_text(block, encoding="utf-8")
-    for command, shown in examples(text):
-        if command.startswith("export "):
-            monkeypatch.setenv(*command.removeprefix("export ").split("="))
+    for block in blocks("docs/cli.md"):
+        if block.title is not None:
+            (folder / block.title).write_text(block.text, encoding="utf-8")
+    for command, shown in examples():
+        words = shlex.split(command)
+        if words[0] == "export":
+            monkeypatch.setenv(*words[1].split("="))
             continue
-        before, pipe, after = command.rpartition(" | ")
-        words = shlex.split(after if pipe else command)
-        stdin = " ".join(shlex.split(before)[1:]).encode() + b"\n" if pipe else b""
         assert words[0] == "rqfast", command
         if words[1] == "work":  # it sets up logging, and its module is no part of this process
             done = rqfast_command(folder, *words[1:], RQFAST_URL="queue.db")
             ran = Ran(done.returncode, done.stdout, done.stderr)
         else:
-            ran = call(*words[1:], stdin=stdin)
+            ran = call(*words[1:])
         assert ran.status in (0, 1), (command, ran)
         assert plain((ran.out + ran.err).splitlines()) == plain(shown), command
