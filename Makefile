@@ -6,7 +6,7 @@ META = pyproject.toml setup.py
 # More arguments for the program that is run: make unit ARGS="-k claim -x"
 ARGS =
 
-.PHONY: help test demo build unit contract bench lint docs clean
+.PHONY: help test demo build unit contract model sanitize bench lint docs clean
 
 help:
 	@echo 'make demo       20,000 messages through the queue, with a worker killed on the way'
@@ -14,6 +14,8 @@ help:
 	@echo 'make build      development environment in $(VENV), extension built in place'
 	@echo 'make unit       tests without a server'
 	@echo 'make contract   the rules of the queue on each engine; rqlited from PATH or RQFAST_RQLITED'
+	@echo 'make model      a million random steps against the model of the queue'
+	@echo 'make sanitize   tests of the core built with -fsanitize=address,undefined (gcc or clang on Linux)'
 	@echo 'make bench      all measurements, and docs/benchmarks.md from them; ARGS="--nodes 1": one node only'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make docs       the pages, built into build/site; a warning fails it'
@@ -33,6 +35,13 @@ unit: build
 
 contract: build
 	@$(BIN)/python -m pytest tests/contract $(ARGS)
+
+# About 20 minutes of one core; each of its tests is a process.
+model: build
+	@RQFAST_MODEL_STEPS=1000000 $(BIN)/python -m pytest tests/model/test_model.py -n auto $(ARGS)
+
+sanitize: $(VENV)/.rqfast-dev
+	@PYTHON=$(BIN)/python bash .ci/sanitize $(ARGS)
 
 # All of it, then docs/benchmarks.md from what was measured.
 bench: build

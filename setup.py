@@ -14,6 +14,8 @@ from setuptools.command.sdist import sdist
 # RQFAST_TRACE=1 makes a slow build whose lines coverage can see. A build does not notice that the switch
 # has changed: remove src/_core.c and build/ first, or run `make clean`.
 TRACE = os.environ.get("RQFAST_TRACE", "") not in ("", "0")
+# RQFAST_SANITIZE=1 makes one that watches over each use of memory (`make sanitize`; gcc or clang).
+SANITIZE = os.environ.get("RQFAST_SANITIZE", "") not in ("", "0")
 
 directives = {
     "language_level": 3,
@@ -22,6 +24,7 @@ directives = {
 }
 macros: list[tuple[str, str | None]] = []
 compile_args: list[str] = []
+link_args: list[str] = []
 
 if TRACE:
     directives["linetrace"] = True
@@ -30,12 +33,17 @@ if TRACE:
 if sys.platform != "win32":
     compile_args = ["-O0"] if TRACE else ["-g0"]
 
+if SANITIZE:
+    link_args = ["-fsanitize=address,undefined"]
+    compile_args = [*link_args, "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
+
 core = Extension(
     "rqfast._core",
     ["src/_core.pyx"],
     depends=sorted(glob("src/core/*.pxi")),
     define_macros=macros,
     extra_compile_args=compile_args,
+    extra_link_args=link_args,
 )
 # Cython's build_ext, to which setuptools hands over, reads this attribute.
 core.cython_directives = directives

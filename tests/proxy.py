@@ -522,7 +522,7 @@ class _Reply:
 
         self.headers = [(k, change(v) if k.lower() == "location" else v) for k, v in self.headers]
         if body:
-            self.body = change(self.body.decode()).encode()
+            self.body = change(self.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def to_bytes(self) -> bytes:
         framing = ("content-length", "transfer-encoding")

@@ -39,6 +39,10 @@ def check_id(value, str argument not None):
 
 cdef enum:
     COPIED = 480
+    # What a cluster takes in seconds, not in minutes.
+    MAX_EVENT = 16 << 20
+
+MOST_EVENT = MAX_EVENT
 
 
 cdef bytes _encoded(object event, object encode):
@@ -86,6 +90,10 @@ cdef bytes _encoded_by_user(object made, bint check=True):
 
 cdef Publish _plain_publish(str group, bytes data):
     # A message without further fields.  Set one by one: a freed call that is used again keeps nothing.
+    if len(data) > MAX_EVENT:
+        raise InvalidMessage(
+            f"event has {len(data):,} bytes as JSON: {MAX_EVENT:,} at most, since all calls wait while it is written; "
+            "keep it elsewhere, and publish where it is", "event")
     cdef Publish call = Publish.__new__(Publish)
     call.group = group
     call.data = data

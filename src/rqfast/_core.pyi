@@ -20,6 +20,7 @@ MAX_BLOCKS: Final[int]
 MAX_RUNS: Final[int]
 STATEMENTS: Final[tuple[str, ...]]
 
+MOST_EVENT: Final[int]
 OPERATIONS: Final[dict[str, tuple[str, ...]]]
 
 def set_default_clock(clock: Callable[[], float]) -> None: ...

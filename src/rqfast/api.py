@@ -47,8 +47,8 @@ class Transport(Protocol[T]):
 
         Args:
             group_id: messages of a group are worked one at a time, in order; 1 to 1,024 UTF-8 bytes.
-            event: any JSON value; `bytes` are JSON text already encoded and are kept byte for byte, a `str` is a
-                JSON string.
+            event: any JSON value, 16 MiB of text at most; `bytes` are JSON text already encoded and are kept byte for
+                byte, a `str` is a JSON string.
             priority: the group's, 0 to 4, set by its first publish; `min_priority` of a claim filters by it.
             delay: seconds until it is due; it holds back nothing due earlier of its rank or a smaller one.
             rank: its place in the group, smaller first.
@@ -56,8 +56,8 @@ class Transport(Protocol[T]):
             dedup_id: the same id within `dedup_window`, acknowledged or not, in whatever group of the queue, is not
                 published again: the first seq is returned, and nothing of the second is compared or applied.
             with_statements: the caller's own `[sql, *parameters]`, which commit with the publish or not at all, in a
-                request of their own.  Placeholders are written `?`; no RETURNING; on a cluster nothing that each node
-                would answer differently (the time, random numbers).
+                request of their own.  Placeholders are written `?`; no RETURNING; nothing that each node of a cluster
+                would answer differently (the time, random numbers): bind a value.
             connection: on SQLite only: a `sqlite3.Connection` to the queue's file (or a session or connection of an
                 ORM that has one) in whose open transaction the message is published: it is there when the caller
                 commits, and not when the caller rolls back.  Waiting claims see it within `max_poll` after that.

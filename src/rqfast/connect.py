@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from .api import Transport
 from .errors import ConfigError
 from .observe.hooks import Heard, Hooks, checked
 from .transport.awaitable import AwaitableTransport, Opening
+from .transport.given import ConnectOptions
 from .transport.hidden import hidden_options, hidden_url
 from .transport.observed import observed, observed_async
 from .transport.over_loop import RqliteTransport
@@ -29,11 +30,15 @@ def connect(
     *,
     decode: Callable[[str], T],
     hooks: Iterable[Hooks] = (),
-    **options: Any,
+    **options: Unpack[ConnectOptions],
 ) -> Transport[T]: ...
 @overload
 def connect(
-    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+    url: str | os.PathLike[str] | None = None,
+    *,
+    decode: None = None,
+    hooks: Iterable[Hooks] = (),
+    **options: Unpack[ConnectOptions],
 ) -> Transport[Any]: ...
 def connect(
     url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
@@ -48,7 +53,9 @@ def connect(
         **options: of all engines: `queue` (a name makes a second queue), `create`, `encode`, `decode`, `clock`, `lost`
             ("raise" or "warn"), `max_batch`, `max_in_flight`, `max_poll`, `dedup_window`; of rqlite: `timeout`,
             `connect_retries`, `retry_delay` (opening waits for a leader 30 times 1 s, whatever `timeout` is), `auth`,
-            `ssl`, `discover`; of SQLite: `synchronous`, `busy_timeout`.
+            `ssl` (an `ssl.SSLContext`: for an authority of your own `ssl.create_default_context(cafile="ca.pem")`, for
+            a client certificate its `load_cert_chain(certificate, key)`), `discover`; of SQLite: `synchronous`,
+            `busy_timeout`.
 
     Raises:
         ConfigError: no URL, one that cannot be used, or an unknown option.
@@ -74,11 +81,15 @@ def connect_async(
     *,
     decode: Callable[[str], T],
     hooks: Iterable[Hooks] = (),
-    **options: Any,
+    **options: Unpack[ConnectOptions],
 ) -> Opening[AwaitableTransport[T]]: ...
 @overload
 def connect_async(
-    url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any
+    url: str | os.PathLike[str] | None = None,
+    *,
+    decode: None = None,
+    hooks: Iterable[Hooks] = (),
+    **options: Unpack[ConnectOptions],
 ) -> Opening[AwaitableTransport[Any]]: ...
 def connect_async(
     url: str | os.PathLike[str] | None = None, *, hooks: Iterable[Hooks] = (), **options: Any

@@ -1,4 +1,4 @@
-"""Commands that README and docs show at a prompt are there, with the options that are shown."""
+"""Commands that README and docs show at a prompt are there, and take what they are given."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ from typing import Any
 import pytest
 import typer.main
 
-from rqfast.cli.app import make_app
-from tests.docs.pages import ROOT, Block, blocks, pages
+from rqfast.cli.app import UsageError, make_app
+from tests.docs.pages import ROOT, Block, blocks, pages, read
 from tests.docs.session import commands
 
 # Programs of others.
-KNOWN = ("curl", "export", "pip", "rqlited", "sqlite3", ".", "docker", "kill")
+KNOWN = ("curl", "echo", "export", "pip", "rqlited", "sqlite3", ".", "docker", "kill")
+
+
+def code(page: str) -> str:
+    return "\n".join(block.text for block in blocks(page, "", "bash", "sh"))
+
+
+PAGES = ("CONTRIBUTING.md", *pages())
 SHOWN = [
-    (block, command.line)
-    for page in ("CONTRIBUTING.md", *pages())
-    for block in blocks(page, "console", "")
-    for command in commands(block)
+    (block, command.line) for page in PAGES for block in blocks(page, "console", "") for command in commands(block)
 ]
+# In a line of text, which may leave arguments out, or in a block without prompts.
+SAID = sorted(
+    {(page, " ".join(line.split())) for page in PAGES for line in re.findall(r"`(rqfast [a-z][^`]*)`", read(page))}
+    | {(page, line) for page in PAGES for line in re.findall(r"^rqfast [a-z].*", code(page), re.MULTILINE)}
+)
 
 
 def test_they_are_found() -> None:
@@ -29,10 +38,16 @@ def test_they_are_found() -> None:
 
 @pytest.mark.parametrize(("block", "line"), SHOWN, ids=[f"{block.page}: {line}" for block, line in SHOWN])
 def test_the_command_is_there(block: Block, line: str) -> None:
-    words = shlex.split(line.removesuffix("&"))
+    words = shlex.split(line.removesuffix("&").replace("| ", "&& "))
     for part in split(words, "&&"):
         wrong = fault(part, block.page)
         assert wrong is None, f"{block.page}:{block.line}: {wrong}"
+
+
+@pytest.mark.parametrize(("page", "line"), SAID, ids=[f"{page}: {line}" for page, line in SAID])
+def test_the_command_that_is_told_of_is_there(page: str, line: str) -> None:
+    wrong = rqfast_fault(shlex.split(line)[1:])
+    assert wrong is None or wrong.startswith("Missing argument"), f"{page}: {wrong}"
 
 
 def split(words: list[str], at: str) -> list[list[str]]:
@@ -55,15 +70,19 @@ def fault(words: list[str], page: str) -> str | None:
 
 
 def rqfast_fault(words: list[str]) -> str | None:
+    """Have the command line read it, and no more."""
     command: Any = typer.main.get_command(make_app())
-    while words and hasattr(command, "commands"):
-        name, *words = words
-        if name not in command.commands:
-            return f"there is no command {name} under {command.name}"
-        command = command.commands[name]
-    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
-    unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
-    return f"{command.name} has no {', '.join(unknown)}" if unknown else None
+    context: Any = None
+    try:
+        while True:
+            context = command.make_context(command.name, words, parent=context)
+            if not hasattr(command, "resolve_command"):
+                return None
+            _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+    except typer.Exit:
+        return None
+    except UsageError as error:
+        return str(error.format_message())
 
 
 def make_fault(target: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -48,8 +47,6 @@ def test_each_panel_has_a_place_of_its_own_and_says_what_it_shows() -> None:
 
 
 def test_the_adapter_has_what_is_told() -> None:
-    if importlib.util.find_spec("rqfast.observe.prometheus") is None:
-        pytest.skip("rqfast.observe.prometheus is not here")
     folder = DOCS.parent / "src" / "rqfast" / "observe"
     source = "".join(path.read_text(encoding="utf-8") for path in sorted(Path(folder).glob("*.py")))
     missing = [name for name in sorted(told()) if name not in source and name.removesuffix("_total") not in source]

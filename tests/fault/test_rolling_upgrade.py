@@ -9,6 +9,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,15 +58,17 @@ def test_nodes_are_upgraded_one_by_one_under_load(cluster: Cluster, tmp_path: Pa
     before = version(cluster.nodes[0])
     leader = cluster.leader()
     for node in sorted(cluster.nodes, key=lambda node: (node is leader) != leader_first):
-        crew = Crew(tmp_path / node.node_id, visibility=3)
-        crew.start(lambda: q.open(timeout=30))
+        crew = Crew(tmp_path / node.node_id)
+        # Its messages have the dedup ids of the one before: so a queue of its own.
+        open_view = partial(q.open, timeout=30, queue=f"{q.queue}{node.node_id}")
+        crew.start(open_view)
         crew.wait_done(20)
         node.terminate()
         node.binary = NEXT
         node.restart()
         keep.publish("after", node.node_id)
         crew.wait_done(20)
-        crew.finish(q.open(timeout=30))
+        crew.finish(open_view())
         assert crew.unsure() == []
         check_agree(cluster)
     assert {version(node) for node in cluster.nodes}.isdisjoint({before}), "no node was upgraded"

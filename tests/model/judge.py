@@ -62,6 +62,8 @@ class Judge(Tables):
         # Messages that came with an acknowledgement, and which; what the user's own statements of it write.
         self._bound: dict[int, tuple[Settle, Publish]] = {}
         self._writes: dict[int, int] = {}
+        # While a request is judged after others that came later: what stands in the tables is not what it left there.
+        self.is_behind = False
 
     def _answer(self, call: Settle) -> Answer:
         """What a settlement was told; of one that is a part of a call, its part."""
@@ -119,7 +121,8 @@ class Judge(Tables):
         places = {place for place, verdict in enumerate(verdicts) if verdict == LOST}
         found = self.store.read(self.statements.queue["ack_lost"], batch.lost_read())[0][0]
         assert set(orjson.loads(found)) == places, f"{found} are said to be lost, it is {places}"
-        assert verdicts.count(ACCEPTED) < len(verdicts), "a bundle was refused, and nothing in it is lost"
+        if not self.is_behind:
+            assert verdicts.count(ACCEPTED) < len(verdicts), "a bundle was refused, and nothing in it is lost"
         batch.reject(NotHeld(places))
         for call, verdict in zip(request.acks, verdicts, strict=True):
             told = _told(self._answer(call).error)
@@ -143,17 +146,21 @@ class Judge(Tables):
         assert call.done == operation.done, f"{call.operation} says {call.done}, it is {operation.done}"
         assert (outcome.goes_on is call) == goes_on, f"{call.operation} goes on: {outcome.goes_on is call}"
         assert call.future.done() != goes_on
-        # Groups whose time has come are marked by the next claim.
-        hint, marked = slots[-1][0][-1], self.hints()
-        seen = [self.oracle.groups[group].priority for group in self.oracle.claimable() if marked.get(group) == 0]
-        assert max(seen, default=-1) <= hint and (hint == -1 or not self.oracle.paused)
+        if not self.is_behind:
+            self._check_operated(slots[-1][0][-1])
         self.counts[call.operation] += 1
         self.counts["step"] += goes_on
         if not goes_on:
             assert call.future.value == operation.done
             del self._operations[id(call)]
         self.tell(f"#   t={self.oracle.time:g} {lane.name}.{lane.number}: {call.operation} {call.group}: {call.done}")
+
+    def _check_operated(self, hint: int) -> None:
+        """Groups whose time has come are marked by the next claim."""
         self.check_tables()
+        marked = self.hints()
+        seen = [self.oracle.groups[group].priority for group in self.oracle.claimable() if marked.get(group) == 0]
+        assert max(seen, default=-1) <= hint and (hint == -1 or not self.oracle.paused)
 
     def _compare_block(self, block: list[Claim], rows: list[Row], token: str) -> None:
         """A claim hands out exactly min(k, claimable) groups, their heads, least turn first."""
@@ -216,6 +223,8 @@ class Judge(Tables):
         """
         if hint is None:
             assert not (request.acks or request.others or request.claims)
+            return
+        if self.is_behind:
             return
         marked = self.hints()
         assert marked.keys() == self.oracle.groups.keys()

@@ -41,7 +41,7 @@ class PlainSide:
         world = self._world
         token, now = f"old:{next(self._tokens)}", world.now + ahead
         world.store.transaction([statements.claim(token, now, visibility, min_priority)])
-        rows = world.store.transaction([statements.claimed(token)])[0]
+        rows = world.store.read(*statements.claimed(token))
         if not rows:
             world.counts["plain claim of nothing"] += 1
             return

@@ -5,6 +5,7 @@ Each refuses what SQLite refuses with `sqlite3.IntegrityError`.
 
 from __future__ import annotations
 
+import http.client
 import json
 import pickle
 import sqlite3
@@ -14,10 +15,9 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-
-from tests.cluster import Cluster
 
 Row = list[Any]
 Slots = list[list[Row]]
@@ -49,9 +49,20 @@ class Store:
         self.db.execute("COMMIT")
         return slots
 
-    def race(self, programs: Sequence[tuple[str, Program]]) -> list[tuple[int, Slots]]:
-        """Apply the programs of several lanes; their places in the order in which they were applied, and their rows."""
-        return [(place, self.transaction(programs[place][1])) for place in reversed(range(len(programs)))]
+    def race(self, programs: Sequence[tuple[str, Program]]) -> list[tuple[int, Slots | None]]:
+        """Apply the programs of several lanes, each or not at all.
+
+        Returns their places in the order in which they were applied, and their rows; then, with None, those of which
+        SQLite refused a statement.
+        """
+        applied: list[tuple[int, Slots | None]] = []
+        refused: list[tuple[int, Slots | None]] = []
+        for place in reversed(range(len(programs))):
+            try:
+                applied.append((place, self.transaction(programs[place][1])))
+            except sqlite3.IntegrityError:
+                refused.append((place, None))
+        return applied + refused
 
     def crash(self, program: Program, after: int, lane: str = "") -> None:
         """The process dies when it has run so many of these statements, and has committed none."""
@@ -91,17 +102,23 @@ class FileStore(Store):
         self.db.close()
 
     def transaction(self, program: Program, lane: str = "") -> Slots:
-        return self.race([(lane, program)])[0][1]
+        answer = self._together([(lane, program)])[0]
+        if isinstance(answer, sqlite3.Error):
+            raise answer
+        slots: Slots = answer[1]
+        return slots
 
-    def race(self, programs: Sequence[tuple[str, Program]]) -> list[tuple[int, Slots]]:
+    def race(self, programs: Sequence[tuple[str, Program]]) -> list[tuple[int, Slots | None]]:
+        answers = self._together(programs)
+        refused = [place for place, answer in enumerate(answers) if isinstance(answer, sqlite3.IntegrityError)]
+        applied = sorted((answer[0], place) for place, answer in enumerate(answers) if place not in refused)
+        return [(place, answers[place][1]) for _, place in applied] + [(place, None) for place in refused]
+
+    def _together(self, programs: Sequence[tuple[str, Program]]) -> list[Any]:
+        """What came of programs that are begun at the same time."""
         for lane, program in programs:
             self._writer(lane).send((program, None))
-        answers = [self._writer(lane).receive() for lane, _ in programs]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        order = sorted(range(len(programs)), key=lambda place: answers[place][0])
-        return [(place, answers[place][1]) for place in order]
+        return [self._writer(lane).receive() for lane, _ in programs]
 
     def crash(self, program: Program, after: int, lane: str = "") -> None:
         writer = self._writers.pop(lane, None) or Writer(self._path)
@@ -148,20 +165,21 @@ class Writer:
 
 
 class ServerStore(Store):
-    """A rqlite server, or a cluster; its transactions go the way those of the transports go."""
+    """A server; transactions go to it the way those of the transports go."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, url: str) -> None:
+        at = urlsplit(url)
+        assert at.hostname is not None
+        self._connection = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
 
     def close(self) -> None:
-        pass  # it is its fixture's
+        self._connection.close()
 
     def transaction(self, program: Program, lane: str = "") -> Slots:
-        results = self._post("/db/execute?transaction", program)
-        return [slot.get("values", []) for slot in results]
+        return _rows(self._post("/db/execute?transaction", program))
 
     def crash(self, program: Program, after: int, lane: str = "") -> None:
-        """What a server has begun it ends: here the last statement to be run is one that fails."""
+        """What a server has begun it ends, unless it cannot: here the last statement to be run is one that fails."""
         wrong = [*program[:after], ["INSERT INTO no_such_table VALUES(1)"]]
         with pytest.raises(sqlite3.IntegrityError):
             self._post("/db/execute?transaction", wrong)
@@ -170,12 +188,14 @@ class ServerStore(Store):
         return self.read_all([[text, *parameters]])[0]
 
     def read_all(self, statements: Program) -> Slots:
-        return [slot.get("values", []) for slot in self._post("/db/query?level=linearizable", statements)]
+        return _rows(self._post("/db/query?level=linearizable", statements))
 
     def _post(self, path: str, statements: Program) -> list[dict[str, Any]]:
-        leader = self._cluster.leader()
-        status, text = leader.request("POST", path, json.dumps(statements).encode())
-        assert status == 200, f"{status} {text!r}"
+        body = json.dumps(statements).encode()
+        self._connection.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = self._connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, f"{answer.status} {text!r}"
         reply = json.loads(text)
         assert "error" not in reply, reply
         results: list[dict[str, Any]] = reply["results"]
@@ -183,3 +203,7 @@ class ServerStore(Store):
             if "error" in slot:
                 raise sqlite3.IntegrityError(slot["error"])
         return results
+
+
+def _rows(results: list[dict[str, Any]]) -> Slots:
+    return [slot.get("values") or [] for slot in results]

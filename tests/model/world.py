@@ -116,12 +116,15 @@ class World(Judge):
                 break
             for one in flights:
                 one.number()
-            try:
-                done = self.store.race([(one.lane.name, one.program(self.texts)) for one in flights])
-            except sqlite3.IntegrityError as error:
-                raise AssertionError(f"in a race: {error}") from error
-            for place, slots in done:
-                self._answered(flights[place], slots)
+            applied = self.store.race([(one.lane.name, one.program(self.texts)) for one in flights])
+            last = max((number for number, (_, slots) in enumerate(applied) if slots is not None), default=0)
+            for number, (place, slots) in enumerate(applied):
+                self.is_behind = number != last and len(applied) > 1
+                if slots is None:
+                    self._refused_whole(flights[place])
+                else:
+                    self._answered(flights[place], slots)
+            self.is_behind = False
         assert not any(self.clients[name].batcher.waiting() for name in plans), "calls wait for ever"
         assert all(call.future.done() for call in operating)
 
@@ -157,11 +160,16 @@ class World(Judge):
             if not flight.batch.alone or "NOT NULL" not in str(error):
                 raise
             assert self.everything() == before, "a bundle that was refused changed something"
-            self._compare_refused(flight.lane, flight.batch, flight.client)
-            flight.lane.number -= 1
-            flight.over()
+            self._refused_whole(flight)
             return
         self._answered(flight, slots, fate)
+
+    def _refused_whole(self, flight: Flight) -> None:
+        """It is a bundle that must not be done in part; its number is still to be spent."""
+        assert flight.batch.alone, f"a request of lane {flight.lane.name} was refused"
+        self._compare_refused(flight.lane, flight.batch, flight.client)
+        flight.lane.number -= 1
+        flight.over()
 
     def _answered(self, flight: Flight, slots: Slots, fate: str = ANSWERED) -> None:
         lane, batch, now = flight.lane, flight.batch, flight.now

@@ -150,7 +150,7 @@ def test_a_wrong_password_is_said_after_a_handful_of_requests(
 ) -> None:
     error = at_once(rqfast.ConfigError, lambda: way(with_user(proxied.url, user)), "refused the credentials")
     assert "wrong" not in repr(error)
-    assert asked(proxied) <= 2, "one request to see who leads, one that tells of the password"
+    assert asked(proxied) <= 4, "two to see who leads, and beside the work where the nodes are"
 
 
 @each_way
@@ -159,7 +159,7 @@ def test_nor_are_the_others_stormed(way: Callable[..., object]) -> None:
         nodes = [stack.enter_context(Stranger(refuses)) for _ in range(3)]
         url = "http://u:wrong@" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
         at_once(rqfast.ConfigError, lambda: way(url), "refused the credentials")
-        assert sum(len(node.asked) for node in nodes) <= 6
+        assert sum(len(node.asked) for node in nodes) <= 12
 
 
 def refuse_all(proxy: Proxy) -> None:

@@ -350,7 +350,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     [
         ("stats", "--url", AWAY + "/path"),
         ("publish", "g", PAYLOAD, "--url", AWAY),
-        ("soak", AWAY + "/:memory:"),
+        ("soak", "--url", AWAY + "/:memory:"),
     ],
     ids=["stats", "publish", "soak"],
 )
@@ -363,14 +363,14 @@ def test_a_line_of_the_standard_input_is_named_by_its_number(
 ) -> None:
     text = f'{{"group_id": "g", "event": "{PAYLOAD}"}}\n{{"group_id": "", "event": "{PAYLOAD}"}}\n'
     url = dev_server.url.replace("//", f"//{USER}")
-    said = command("publish", "--url", url, "--queue", "lines", stdin=text)
+    said = command("publish", "--url", url, "--queue", "lines", "--create", stdin=text)
     assert "line 2" in said
     check(said)
-    check(command("publish", "--url", url, "--queue", "lines", stdin=f'{{"event": "{PAYLOAD}"\n'))
+    check(command("publish", "--url", url, "--queue", "lines", "--create", stdin=f'{{"event": "{PAYLOAD}"\n'))
 
 
 def test_the_report_of_a_soak_has_no_password() -> None:
     lives = Lives([])
     plan = SoakPlan(AWAY, "q", Path("x"))
-    result = Result(plan, judged(lives), show(lives, set()), measure(lives), [], [], [f"w1: {plan!r}"], 1.0)
+    result = Result(plan, judged(lives), show(lives, set()), measure(lives), [], [], [], [f"w1: {plan!r}"], 1.0)
     check(page(result, ["little"]) + introduction(plan) + repr(summary(result)))

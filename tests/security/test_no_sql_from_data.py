@@ -346,7 +346,7 @@ def test_of_a_table_no_value_is_text(dev_server: DevServer, tmp_path: Path) -> N
             await database.execute("INSERT INTO zq_jobs(grp, payload) VALUES(?, ?)", BAD, json.dumps(BAD))
             await database.execute("INSERT INTO zq_jobs(grp, payload) VALUES(?, ?)", BAD, json.dumps(BAD))
 
-        @worker.subscriber(inbox.group(BAD), dead_letter=inbox.group(f"{BAD}dead"), max_attempts=9)
+        @worker.subscriber(inbox.group(BAD), dead_letter=f"{BAD}dead", max_attempts=9)
         async def handle(payload: str, ctx: rqfast.Context) -> rqfast.Outcome:
             done.append(payload)
             if len(done) == 2:

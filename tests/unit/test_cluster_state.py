@@ -32,6 +32,15 @@ def test_does_not_believe_in_a_leader_that_cannot_be_reached_or_is_suspect() -> 
     assert cluster.leader is None
 
 
+def test_a_leader_that_did_not_tell_its_address_in_time_is_where_it_was() -> None:
+    silent = orjson.dumps({"nodes": [{"id": C[-1], "leader": True, "reachable": False, "error": "timed out"}]})
+    cluster = Cluster([A], True)
+    assert cluster.learn(silent) is None
+    assert cluster.learn(nodes(A)) == A
+    assert cluster.learn(silent) == C
+    assert cluster.learn(silent, suspect=C) is None
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"nodes":1}', b'{"nodes":[1]}', b'{"nodes":[{"api_addr":3}]}'])
 def test_a_strange_answer_teaches_nothing(body: bytes) -> None:
     assert Cluster([A], True).learn(body) is None

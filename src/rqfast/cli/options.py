@@ -29,6 +29,9 @@ Url: TypeAlias = Annotated[
         "--url", "-u", envvar=URL_VARIABLE, help="Database: http://host:4001 for rqlite, or a file.", metavar="URL"
     ),
 ]
+UrlFirst: TypeAlias = Annotated[
+    str | None, typer.Argument(help="The same as --url, which it goes before.", metavar="URL", show_default=False)
+]
 Queue: TypeAlias = Annotated[
     str | None,
     typer.Option("--queue", "-q", help="The queue; without it, or as '', the one without a name.", metavar="NAME"),

@@ -15,7 +15,7 @@ from ..soak.report import write_report
 from ..soak.run import MAX_PROCESSES, Plan, Result, queue_name, run, told_enough
 from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
-from .options import Debug, Url
+from .options import Debug, Url, UrlFirst
 from .queue import place
 
 INTERRUPTED = 130
@@ -72,6 +72,7 @@ class Screen:
 
 
 def soak(
+    database: UrlFirst = None,
     url: Url = None,
     minutes: Annotated[float, typer.Option(min=0.01, help="How long the queue is driven.")] = 1.0,
     publishers: Annotated[int, typer.Option(min=1, max=MAX_PROCESSES, help="Processes that publish.")] = 2,
@@ -114,7 +115,7 @@ def soak(
     debug: Debug = False,
 ) -> None:
     """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken."""
-    where, _ = place(url)
+    where, _ = place(database or url)
     console = make_console()
     screen = Screen(console)
     folder = Path(tempfile.mkdtemp(prefix="rqfast-soak-"))

@@ -13,7 +13,7 @@ from ..errors import RqfastError
 from ..verify.found import AGREE, DISAGREE, UNKNOWN, Report, TableState
 from ..verify.run import verify as look
 from .console import json_line, make_console, say, show_rows, tell
-from .options import Debug, Json, Shown, Url
+from .options import Debug, Json, Shown, Url, UrlFirst
 from .queue import place
 from .schema import OneQueue
 
@@ -25,6 +25,7 @@ ADVICE = (
 
 
 def verify(
+    database: UrlFirst = None,
     url: Url = None,
     queue: OneQueue = None,
     repair: Annotated[bool, typer.Option("--repair", help="Make anew what is derived, where it is wrong.")] = False,
@@ -36,7 +37,7 @@ def verify(
 ) -> None:
     """Check a database's queues, and that all nodes of a cluster hold the same."""
     try:
-        where, is_rqlite = place(url)
+        where, is_rqlite = place(database or url)
         report = asyncio.run(look(where, is_rqlite, queue=queue, repair=repair, wait=wait))
     except (RqfastError, OSError) as error:
         if Shown.debug:

@@ -50,9 +50,9 @@ def _load_leniently(body: bytes) -> Any:
     text = body.decode("utf-8", "replace").lstrip(_BLANKS)
     try:
         found, _ = json.JSONDecoder(parse_constant=_refuse, parse_float=_float).raw_decode(text)
+        return _mended(found)
     except (ValueError, RecursionError):
         raise BadRequest("invalid JSON body") from None
-    return _mended(found)
 
 
 def _refuse(token: str) -> NoReturn:

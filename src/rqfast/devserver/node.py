@@ -46,10 +46,12 @@ class Node:
     @staticmethod
     def is_local(request: web.Request) -> bool:
         """Whether no web page is behind the request: none that was loaded from elsewhere, and no foreign host name."""
-        if "Origin" in request.headers:
+        # Not `request.host`, which without this header asks the network for a name.
+        host = request.headers.get("Host")
+        if "Origin" in request.headers or host is None:
             return False
         try:
-            return is_loopback(urlsplit(f"//{request.host}").hostname or "")
+            return is_loopback(urlsplit(f"//{host}").hostname or "")
         except ValueError:
             return False
 

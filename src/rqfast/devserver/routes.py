@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from aiohttp import web
@@ -14,13 +15,14 @@ from .body import Statement, parse
 from .database import Database
 from .flags import Flags
 from .flags import parse as parse_flags
+from .guard import Guards
+from .intake import BODY_SECONDS, MAX_BODY, Intake, Room
 from .node import Node
 from .parameters import BadRequest
 from .replies import dump, render
 from .results import Answer
 from .values import NotJson
 
-MAX_BODY = 64 << 20
 QUEUED = Flags({})
 JSON = "application/json; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -30,6 +32,8 @@ UNSUPPORTED = (
 )  # fmt: skip
 
 Handler: TypeAlias = Callable[[web.Request, Flags], Awaitable[web.Response]]
+# Of the request that a task is working on.
+ROOM: ContextVar[Room] = ContextVar("rqfast_dev_server_room")
 
 
 class Routes:
@@ -40,6 +44,8 @@ class Routes:
         self._executor = executor
         self._node = node
         self._only_loopback = only_loopback
+        self._intake = Intake()
+        self.guards: Guards | None = None
         self._exact: dict[str, tuple[Handler, tuple[str, ...], str]] = {"/leader": (self._leader, ("GET",), JSON)}
         # By their beginnings, as the server does it.
         self._prefixes: dict[str, tuple[Handler, tuple[str, ...], str]] = {
@@ -53,13 +59,22 @@ class Routes:
 
     def application(self) -> web.Application:
         """The aiohttp application."""
-        app = web.Application(client_max_size=MAX_BODY)
+        app = web.Application()
         app.router.add_route("*", "/{path:.*}", self.handle)
         return app
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer any request."""
-        reply = await self._answer(request)
+        transport = request.transport
+        if self.guards is not None:
+            self.guards.begin(transport)
+        try:
+            async with self._intake.room() as room:
+                ROOM.set(room)
+                reply = await self._answer(request)
+        finally:
+            if self.guards is not None:
+                self.guards.end(transport)
         reply.headers["X-Rqlite-Version"] = self._node.version
         return reply
 
@@ -84,6 +99,10 @@ class Routes:
             return refusal(500, str(error))
         except web.HTTPRequestEntityTooLarge:
             return refusal(413, f"the dev server takes {MAX_BODY >> 20} MiB in a request")
+        except web.HTTPRequestTimeout:
+            late = refusal(408, f"the body of this request did not come within {BODY_SECONDS:g} s")
+            late.force_close()
+            return late
 
     @staticmethod
     def _unknown(path: str) -> web.Response:
@@ -128,9 +147,7 @@ class Routes:
 
     @staticmethod
     async def _statements(request: web.Request, text_allowed: bool = False) -> list[Statement]:
-        if (request.content_length or 0) > MAX_BODY:  # before any of it is read
-            raise web.HTTPRequestEntityTooLarge(MAX_BODY, request.content_length or 0)
-        body = await request.read()
+        body = await ROOM.get().read(request)
         if text_allowed and request.headers.get("Content-Type", "").startswith("text/plain"):
             return [Statement(body.decode("utf-8", "replace"), [])]
         return parse(body)

@@ -20,6 +20,7 @@ from aiohttp import web
 from ..errors import ConfigError
 from .clock import Clock
 from .database import Database
+from .guard import Guards
 from .node import Node, is_loopback
 from .routes import Routes
 
@@ -76,6 +77,7 @@ class DevServer:
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None
         self._database: Database | None = None
         self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -147,25 +149,32 @@ class DevServer:
             node = Node("", "(temporary)" if self.file is None else str(self.file))
             routes = Routes(database, self._executor, node, self.only_loopback)
             self._runner = web.AppRunner(
-                routes.application(), access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+                routes.application(),
+                access_log=None,
+                handle_signals=False,
+                shutdown_timeout=STOP_SECONDS,
+                # rqlite unpacks no body either, and a small one may hold gigabytes.
+                auto_decompress=False,
             )
             await self._runner.setup()
-            await self._listen(self._runner)
+            assert self._runner.server is not None
+            routes.guards = Guards(self._runner.server)
+            await self._listen(routes.guards)
             node.address = self._address()
         except BaseException:
             await self._stop()
             raise
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, guards: Guards) -> None:
         try:
-            await web.TCPSite(runner, self.host, self._wanted).start()
+            self._server = await asyncio.get_running_loop().create_server(guards, self.host, self._wanted, backlog=128)
         except OSError as error:
             why = "it is in use" if error.errno == errno.EADDRINUSE else os.strerror(error.errno or 0)
             raise ListenError(
                 f"the dev server cannot listen on port {self._wanted} of {self.host}: {why}; choose another port, or "
                 "stop what listens there"
             ) from error
-        self.port = int(runner.addresses[0][1])
+        self.port = int(self._server.sockets[0].getsockname()[1])
 
     def _open(self) -> Database:
         path, synchronous = self.file, "NORMAL"
@@ -180,6 +189,8 @@ class DevServer:
     async def _stop(self) -> None:
         if self._database is not None:
             self._database.interrupt()
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             await self._runner.cleanup()
         if self._database is not None:
@@ -189,7 +200,7 @@ class DevServer:
             self._executor.shutdown()
         if self._folder is not None:
             self._folder.cleanup()
-        self._runner = self._database = self._executor = self._folder = None
+        self._runner = self._server = self._database = self._executor = self._folder = None
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)

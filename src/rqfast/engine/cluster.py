@@ -22,6 +22,8 @@ class Cluster:
         self.forwards: bool = not discover
         self._known = list(seeds)
         self._unroutable: set[str] = set()
+        # The addresses that nodes told, by their ids.
+        self._told: dict[str, str] = {}
         self._turn = 0
 
     @property
@@ -31,23 +33,24 @@ class Cluster:
 
     def learn(self, body: bytes, suspect: str | None = None) -> str | None:
         """Take in a reply of /nodes; returns the leader it names, unless that is the suspect."""
-        try:
-            listed = orjson.loads(body)["nodes"]
-            nodes = [node for node in listed if isinstance(node.get("api_addr"), str) and node["api_addr"]]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
         leader = None
-        for node in nodes:
-            address = self.address(node["api_addr"])
-            if address is None:
-                continue
-            if address not in self._known and address not in self._unroutable:
-                self._known.append(address)
-            if node.get("leader") and node.get("reachable", True):
-                leader = address
+        for name, advertised, leads, reachable in _listed(body):
+            address = self.address(advertised)
+            if address is not None:
+                self._told[name] = address
+                if address not in self._known and address not in self._unroutable:
+                    self._known.append(address)
+            if leads and (reachable or not advertised):
+                # One that did not tell its address in the time that it was given is where it was.
+                leader = address or self._told.get(name)
         if leader is None or leader == suspect:
             return None
         return self._lead(leader)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether the nodes told their addresses before."""
+        return bool(self._told)
 
     def redirected(self, location: str) -> None:
         """A node pointed to the leader.
@@ -111,6 +114,22 @@ class Cluster:
         if not usable or any(letter.isspace() or not letter.isprintable() for letter in host):
             return None
         return f"{'https' if self.seeds[0].startswith('https:') else scheme}://{host}"
+
+
+def _listed(body: bytes) -> list[tuple[str, str, bool, bool]]:
+    """Of each node in a reply of /nodes: id, address ("": not told), whether it leads, whether it answers."""
+    try:
+        return [
+            (
+                str(node.get("id")),
+                str(node.get("api_addr") or ""),
+                bool(node.get("leader")),
+                node.get("reachable", True),
+            )
+            for node in orjson.loads(body)["nodes"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def parse_url(url: str) -> tuple[list[str], tuple[str, str] | None]:

@@ -46,7 +46,7 @@ class RqliteOpening:
         await self._make()
         opening = self._statements.opening
         names = orjson.dumps(upgrade.expected(self._statements)).decode()
-        objects, columns = await self._read([opening["objects"], names], [opening["columns"]])
+        objects, columns = await self._read([opening["objects"], names], [opening["columns"]], reads=_first_cells)
         upgrade.check_complete(self._statements, self._queue, (row[0] for row in objects), (row[0] for row in columns))
         await self._start_clock()
         queue = self._statements.queue
@@ -59,9 +59,9 @@ class RqliteOpening:
         """Remove what the planner noted of the queue's tables: such notes make for plans that read them whole."""
         opening = self._statements.opening
         tables = orjson.dumps(upgrade.expected(self._statements)).decode()
-        if not (await self._read([opening["statistics_there"]]))[0][0][0]:
+        if not (await self._read([opening["statistics_there"]], reads=_first_cell))[0][0][0]:
             return
-        if (await self._read([opening["statistics_read"], tables]))[0][0][0]:
+        if (await self._read([opening["statistics_read"], tables], reads=_first_cell))[0][0][0]:
             await self._write([opening["statistics_delete"], tables])
             await self._write([opening["statistics_reload"]])
 
@@ -74,10 +74,11 @@ class RqliteOpening:
                     raise
 
     async def _registry(self) -> Rows:
-        there = await self._read([self._statements.opening["registry_there"]])
+        there = await self._read([self._statements.opening["registry_there"]], reads=_first_cell)
         if not there[0][0][0]:
             return []
-        return (await self._read([self._statements.opening["registry_read"]]))[0]
+        read = self._statements.opening["registry_read"]
+        return (await self._read([read], reads=lambda rows: [(row[0], int(row[1])) for row in rows[0]]))[0]
 
     async def _start_clock(self) -> None:
         if self._clock.source is not None:
@@ -103,15 +104,30 @@ class RqliteOpening:
             [[opening["clock"]], [opening["server_wall"]]],
             deadline=self._deadline,
             names=["clock", "server_wall"],
+            reads=_clocks,
         )
-        t, boot, boot_t, held = clock[0]
-        told = wall[0][0] if wall else None
-        return Reading(float(t), boot, boot_t, bool(held)), time.time() if told is None else float(told)
+        return _clocks([clock, wall])
 
-    async def _read(self, *statements: list[Any]) -> list[Rows]:
+    async def _read(self, *statements: list[Any], reads: Callable[[list[Rows]], object]) -> list[Rows]:
         return await self._engine.repeat(
-            CERTAIN_READ, statements, deadline=self._deadline, names=["opening"] * len(statements)
+            CERTAIN_READ, statements, deadline=self._deadline, names=["opening"] * len(statements), reads=reads
         )
 
     async def _write(self, *statements: list[Any]) -> None:
         await self._engine.repeat(EXECUTE, statements, deadline=self._deadline, names=["opening"] * len(statements))
+
+
+def _first_cell(rows: list[Rows]) -> int:
+    return int(rows[0][0][0])
+
+
+def _first_cells(rows: list[Rows]) -> list[list[Any]]:
+    return [[row[0] for row in found] for found in rows]
+
+
+def _clocks(rows: list[Rows]) -> tuple[Reading, float]:
+    """The queue's clock and the server's."""
+    clock, wall = rows
+    t, boot, boot_t, held = clock[0]
+    told = wall[0][0] if wall else None
+    return Reading(float(t), boot, boot_t, bool(held)), time.time() if told is None else float(told)

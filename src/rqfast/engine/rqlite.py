@@ -26,6 +26,10 @@ READ_TOGETHER = "/db/query?level=linearizable&transaction"
 
 CONNECT_TIMEOUT = 2.0
 NODES_TIMEOUT = 1.5
+# How long a node that is asked waits for the others to tell it their addresses: one that hangs makes it wait so long.
+# Addresses told before will do, but for each fourth time: they may have changed.
+ADDRESSES_KNOWN, ADDRESSES_NEW = "250ms", "1s"
+TIMES_KNOWN = 3
 FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
 NO_ANSWER = "no answer"
 LARGE = 1 << 20
@@ -37,6 +41,17 @@ KNOWN_FOR = 30.0
 def _is_whole(rows: list[list[Any] | None], statements: Sequence[Sequence[Any]], path: str) -> bool:
     # No rows where some were asked for would be taken for "there are none", and a request for never applied.
     return len(rows) == len(statements) and (not path.startswith("/db/query") or None not in rows)
+
+
+def _is_taken(rows: list[list[Any]], reads: Callable[[list[list[Any]]], object]) -> bool:
+    """Whether these rows can be read for what they should be."""
+    try:
+        reads(rows)
+    except RqfastError:
+        return True  # an answer, which the caller is told
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+        return False
+    return True
 
 
 class RqliteEngine:
@@ -58,6 +73,8 @@ class RqliteEngine:
         self._finding: asyncio.Task[str | None] | None = None
         self._learning: asyncio.Task[None] | None = None
         self._learn_at = 0.0
+        # How often in a row no node could tell who leads.
+        self._misses = 0
         # Why a node could not tell who leads, for people.
         self._troubles: dict[str, str] = {}
         # Nodes with which no connection can be agreed on, until the user changes something.
@@ -129,7 +146,8 @@ class RqliteEngine:
             self.cluster.lost(node)
         else:
             self.cluster.answered(node)
-            self._keep_learning(node)
+            if result.error is None:
+                self._keep_learning(node)
 
     # -- who leads ----------------------------------------------------------------------------------------
 
@@ -158,8 +176,10 @@ class RqliteEngine:
                 leader = await answer
                 if leader is not None:
                     self._troubles.clear()
+                    self._misses = 0
                     return leader
-            if nodes and all(node in self._refusals for node in nodes):
+            self._misses += 1
+            if suspect is None and all(node in self._refusals for node in nodes):
                 raise self._refusals[nodes[0]]
             return None
         finally:
@@ -173,7 +193,9 @@ class RqliteEngine:
         try:
             async with (
                 asyncio.timeout(NODES_TIMEOUT),
-                self._session.get(f"{node}/nodes?ver=2&timeout=1s", allow_redirects=False) as reply,
+                self._session.get(
+                    f"{node}/nodes?ver=2&timeout={self._addresses_within()}", allow_redirects=False
+                ) as reply,
             ):
                 body = await reply.read()
                 if reply.status in (401, 403):
@@ -189,6 +211,10 @@ class RqliteEngine:
             text = "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
             self._trouble(node, text, speaks_tls(body, node))
         return leader
+
+    def _addresses_within(self) -> str:
+        known = self.cluster.knows_all and self._misses % (TIMES_KNOWN + 1) < TIMES_KNOWN
+        return ADDRESSES_KNOWN if known else ADDRESSES_NEW
 
     def _trouble(self, node: str, text: str, refusal: RqfastError | None) -> None:
         self._troubles[node] = text
@@ -220,7 +246,8 @@ class RqliteEngine:
     async def _learn(self, node: str) -> None:
         # What is wrong with the credentials is told to those that call.
         with contextlib.suppress(RqfastError):
-            await self._ask(node, None)
+            if await self._ask(node, None) is None:
+                self._learn_at = asyncio.get_running_loop().time() + NODES_TIMEOUT
 
     # -- requests that may be sent twice ------------------------------------------------------------------
 
@@ -232,11 +259,13 @@ class RqliteEngine:
         deadline: Callable[[], float],
         names: list[str] | None = None,
         patience: float = FIRST_PATIENCE,
+        reads: Callable[[list[list[Any]]], object] = list,
     ) -> list[list[Any]]:
         """Send what may be applied any number of times (a read, a registration) until a node answers.
 
         Args:
             patience: how long the first node is waited for, in seconds.
+            reads: what the rows are for; rows that it cannot take are no answer.
 
         Raises:
             Unavailable: none did by `deadline` (on the loop's clock).
@@ -250,8 +279,9 @@ class RqliteEngine:
                 left = max(0.05, deadline() - loop.time())
                 result = await self._attempt_within(min(patience, left), node, path, body, names or [])
                 if result.kind is Kind.APPLIED:
-                    if _is_whole(result.rows, statements, path):
-                        return [rows or [] for rows in result.rows]
+                    found = [rows or [] for rows in result.rows]
+                    if _is_whole(result.rows, statements, path) and _is_taken(found, reads):
+                        return found
                     result = Result(Kind.UNKNOWN, "a reply without the rows that were asked for")
                 if result.error is not None:
                     raise result.error

@@ -14,7 +14,7 @@ from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
-from .retry import MOST_COPIES, UNANSWERED, Progress, Step, next_step
+from .retry import MOST_COPIES, UNANSWERED, UNANSWERED_AGAIN, Progress, Step, next_step
 
 # Of each statement; None where it has none.
 Rows = list[list[Any] | None]
@@ -188,18 +188,21 @@ class Lane:
             # To give up on a number is to spend it on an empty request.
             program = batch.empty_program(self._texts, self.name, number, now)
             names = EMPTY
+        body = encode_program(program)
         copy = asyncio.create_task(
-            self._engine.attempt(node, EXECUTE, encode_program(program), names),
+            self._engine.attempt(node, EXECUTE, body, names),
             name=f"rqfast: request {number}",
         )
         copies[copy] = node
-        self.progress.sent(asyncio.get_running_loop().time())
+        self.progress.sent(asyncio.get_running_loop().time(), len(body))
 
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
+        patience = UNANSWERED
         while True:
-            done, _ = await asyncio.wait(copies, timeout=UNANSWERED, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(copies, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not done:
+                patience = UNANSWERED_AGAIN
                 await self._send_elsewhere(batch, number, copies)
                 continue
             step, result = Step.WAIT, Result(Kind.UNKNOWN)
@@ -236,8 +239,9 @@ class Lane:
             [[self._statements.queue["ack_lost"], batch.lost_read()]],
             deadline=lambda: 0.0 if self.progress.abandoned else until,
             names=["ack_lost"],
+            reads=_positions,
         )
-        return set(orjson.loads(rows[0][0][0]))
+        return _positions(rows)
 
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""
@@ -254,3 +258,8 @@ class Lane:
         for (slot, _), found in zip(reads, rows, strict=True):
             slots[slot] = found
         return slots if batch.check(slots, number) else None
+
+
+def _positions(rows: list[list[Any]]) -> set[int]:
+    """The acks that `ack_lost` names."""
+    return {int(place) for place in orjson.loads(rows[0][0][0])}

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from ..engine.outcome import Kind, Result
 
-UNANSWERED = 0.5
+# How long a request is unanswered before somebody is asked whether another node leads, and until the next time.
+UNANSWERED, UNANSWERED_AGAIN = 0.5, 0.25
 FIRST_PATIENCE, LONGEST_PATIENCE = 2.0, 8.0
+BYTES_A_SECOND = 4 << 20
 MOST_COPIES = 4
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 
@@ -49,10 +51,11 @@ class Progress:
         """Whether the request may have taken effect."""
         return self.unsure or self.open > 0
 
-    def sent(self, now: float) -> None:
-        """A copy has left; the next one to the same node, should it stay silent, waits longer."""
+    def sent(self, now: float, size: int) -> None:
+        """A copy of so many bytes has left; the next one to the same node, should it stay silent, waits longer."""
         self.open += 1
-        self.again_at = now + self.patience
+        # A large one takes its time at the server, and a second copy would double that.
+        self.again_at = now + self.patience + size / BYTES_A_SECOND
         self.patience = min(self.patience * 2, LONGEST_PATIENCE)
 
     def next_pause(self) -> float:

@@ -44,6 +44,7 @@ class Job:
         visibility: how long most leases last (seconds).
         timeout: of a call (seconds).
         batch: messages of the largest publish.
+        concurrency: of a service: messages in work at once.
         wrong_clock: whether its wall clock is wrong.
     """
 
@@ -56,6 +57,7 @@ class Job:
     visibility: float = 5.0
     timeout: float = 10.0
     batch: int = 100
+    concurrency: int = 1
     wrong_clock: bool = False
 
 

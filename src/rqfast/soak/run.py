@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -192,7 +192,7 @@ def make_queue(plan: Plan) -> None:
     Raises:
         SoakError: it is there already.
     """
-    options = options_of(plan.url, plan.timeout)
+    options = options_of(plan.url, max(plan.timeout, OPENING_SECONDS))
     with suppress(SchemaError):
         connect(plan.url, queue=plan.queue, create=False, **options).close()
         raise SoakError(f"the queue {plan.queue!r} is there already; the soak wants one of its own, give another name")
@@ -220,7 +220,10 @@ class _Drive:
         self.offset = time.time() - time.monotonic()
         self.folder = Folder(plan.folder)
         self.steps: list[float] = []
-        subscribers = [self._job() for _ in range(plan.subscribers)]
+        self._told = (0, 0, 0)
+        # They leave most groups to the others.
+        places = max(1, min(plan.batch // 2, plan.groups // 8))
+        subscribers = [replace(self._job(), concurrency=places) for _ in range(plan.subscribers)]
         self.crew = Crew(self._publishers(), self._workers(), subscribers, self.folder, self._dice)
 
     def run(self) -> None:
@@ -256,17 +259,26 @@ class _Drive:
                 self._watcher.killed(self.crew.kill_one().who)
                 next_kill = time.monotonic() + self._until_kill()
             if now >= next_stats:
-                stats = recorder.stats()
-                if stats is not None and stats.dead > MANY_DEAD:
-                    recorder.redrive()
+                self._ask(recorder)
                 next_stats = time.monotonic() + STATS_SECONDS
             time.sleep(LOOK_SECONDS)
+
+    def _ask(self, recorder: Recorder) -> None:
+        """Look how many messages wait; bring back dead letters when they are many."""
+        stats = recorder.stats()
+        if stats is None:
+            return
+        self._told = (stats.messages, self.crew.published, self.crew.done)
+        if stats.dead > MANY_DEAD:
+            recorder.redrive()
 
     def _look(self, seconds: float) -> None:
         crew = self.crew
         crew.look()
         self._watcher.goes_on(seconds, crew.published, crew.done)
-        if crew.published - crew.done > self._plan.backlog:
+        messages, published, done = self._told
+        # Not all that was ever published and not told to be done: what was done with an unknown outcome is gone too.
+        if messages + (crew.published - published) - (crew.done - done) > self._plan.backlog:
             self.folder.set("slow")
         else:
             self.folder.clear("slow")

@@ -63,7 +63,7 @@ class Subscriber:
             journal.write([{"what": "ready"}])
             Watched(transport, journal)
             worker = Worker(
-                transport, name=self._job.who, concurrency=max(1, self._job.batch // 2), visibility=self._job.visibility
+                transport, name=self._job.who, concurrency=self._job.concurrency, visibility=self._job.visibility
             )
             worker.subscriber()(self._handle)
             serving = asyncio.ensure_future(worker.serve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -64,10 +65,16 @@ def _rows(result: Result) -> list[tuple[str, list[Event]]]:
         rows.append((kind, events))
     others = [
         ("processes killed", [(figures.since(kill.at), "k", kill.who) for kill in result.kills]),
-        ("outcome unknown", [(at, "u", "outcome unknown") for at in figures.unknown]),
-        ("lease lost", [(at, "l", "lease lost") for at in figures.lost]),
+        ("outcome unknown", _merged(figures, figures.unknown, "u", "calls with an unknown outcome")),
+        ("lease lost", _merged(figures, figures.lost, "l", "calls that were told that a lease is lost")),
     ]
     return rows + [(label, events) for label, events in others if events]
+
+
+def _merged(figures: Figures, times: Sequence[float], kind: str, what: str) -> list[Event]:
+    """One mark for all of a bin."""
+    counts = Counter(int(at / figures.width) for at in times)
+    return [((place + 0.5) * figures.width, kind, f"{count:,} {what}") for place, count in sorted(counts.items())]
 
 
 def _time(seconds: float) -> str:

@@ -31,7 +31,7 @@ class Sameness:
     """
 
     def __init__(self) -> None:
-        self.fault = ""
+        self.fault: str = ""
         self.time_places: set[int] = set()
         self._last = ""
         self._places = 0

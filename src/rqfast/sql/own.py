@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._core import MOST_EVENT
 from ..errors import InvalidMessage
 from .alike import Sameness
 
@@ -44,7 +45,11 @@ def check_statements(statements: Any, argument: str = "with_statements", *, writ
     """
     if isinstance(statements, str | bytes) or not isinstance(statements, Iterable):
         raise TypeError(f"{argument} is a list of [sql, *parameters], not {type(statements).__name__}")
-    return [_statement(one, f"{argument}[{position}]", position, written) for position, one in enumerate(statements)]
+    made = [_statement(one, f"{argument}[{position}]", position, written) for position, one in enumerate(statements)]
+    size = sum(len(value) for one in made for value in one if isinstance(value, str | bytes))
+    if size > MOST_EVENT:
+        raise InvalidMessage(f"{argument} have {size:,} bytes: {MOST_EVENT:,} at most, in one transaction", argument)
+    return made
 
 
 def split_script(script: Any) -> list[str]:

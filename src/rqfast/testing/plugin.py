@@ -18,6 +18,8 @@ from ..worker.worker import Worker
 from .blocking import BlockingTest
 from .worker import TestWorker
 
+__all__ = ["test_worker"]
+
 
 @pytest.fixture
 def test_worker() -> Iterator[Callable[..., BlockingTest]]:

@@ -99,6 +99,17 @@ class Calls:
                 )
         return _core.Bundle([], calls, [])
 
+    def _check_room(self, publishes: Sequence[_core.Publish]) -> None:
+        """Raise InvalidMessage where messages of one transaction are more than one request may hold."""
+        if len(publishes) > self._max_batch or (
+            len(publishes) > 1 and sum(call.size for call in publishes) > checks.MAX_EVENT
+        ):
+            raise InvalidMessage(
+                f"publish= has more than one transaction holds ({self._max_batch:,} messages, the option max_batch, or "
+                f"{checks.MAX_EVENT:,} bytes)",
+                "publish",
+            )
+
     def bundle(
         self, calls: Sequence[_core.Settle | _core.Publish], publish: Any, with_statements: Any
     ) -> _core.Bundle | None:
@@ -106,6 +117,7 @@ class Calls:
         if not isinstance(publish, Iterable) or isinstance(publish, str | bytes | dict):
             raise TypeError(f"publish is a list of messages, not {type(publish).__name__}")
         publishes = [self.item(item, position) for position, item in enumerate(publish)]
+        self._check_room(publishes)
         statements = [self._own(statement) for statement in check_statements(with_statements)]
         if not publishes and not statements:
             return None

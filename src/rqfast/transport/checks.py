@@ -14,6 +14,7 @@ from ..errors import ConfigError, InvalidMessage
 
 INT64 = 1 << 63
 MAX_HEADERS = 64 * 1024
+MAX_EVENT = _core.MOST_EVENT
 MAX_CLAIM = 100_000
 MAX_PAGE = 10_000
 PRIORITIES = range(5)

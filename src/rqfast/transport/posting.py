@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from .._core import Bundle, make_publish
+from .._core import MOST_EVENT, Bundle, make_publish
 from ..address.inbox import Address, Inbox, as_address
 from ..errors import ConfigError, InvalidMessage
 from ..pipeline import wake
@@ -174,7 +174,9 @@ def _plain(inbox: Inbox, column: str, value: Any) -> Any:
 
 def _payload(value: Any, encode: Callable[[Any], str | bytes] | None) -> str | bytes:
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+        if len(data := bytes(value)) > MOST_EVENT:
+            raise InvalidMessage(f"value has {len(data):,} bytes: {MOST_EVENT:,} at most", "value")
+        return data
     return make_publish("-", value, 0, 0.0, 0, None, None, encode).text
 
 

@@ -267,9 +267,11 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             [[text, now, *parameters] for _, text, parameters in looks],
             deadline=lambda: deadline,
             names=names,
+            reads=lambda rows: [_seen(found) for found in rows],
         )
-        self._clock.saw(max(float(found[0][2]) for found in rows))
-        return [(bool(found[0][0]), found[0][1]) for found in rows]
+        seen = [_seen(found) for found in rows]
+        self._clock.saw(max(t for _, _, t in seen))
+        return [(is_work, ready_at) for is_work, ready_at, _ in seen]
 
     async def _glance(self, names: list[str], statements: list[list[Any]]) -> list[Rows]:
         await self._gather.opened()
@@ -280,12 +282,18 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         await self._gather.opened()
         deadline = time.monotonic() + self._timeout
         return await self._engine.repeat(
-            READ_TOGETHER, question.statements, deadline=lambda: deadline, names=question.names
+            READ_TOGETHER, question.statements, deadline=lambda: deadline, names=question.names, reads=question.answer
         )
 
     async def _close_engine(self) -> None:
         with contextlib.suppress(Unavailable):
             await self._engine.close()
+
+
+def _seen(rows: Rows) -> tuple[bool, float | None, float]:
+    """What a look saw: whether there is work, when there will be, and the time."""
+    is_work, ready_at, t = rows[0]
+    return bool(is_work), None if ready_at is None else float(ready_at), float(t)
 
 
 def connect_patience(connect_retries: Any, retry_delay: Any) -> float:

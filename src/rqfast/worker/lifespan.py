@@ -11,6 +11,8 @@ from typing import Any
 from ..errors import RqfastError
 from .worker import Worker
 
+__all__ = ["aiohttp_web", "serving", "starlette"]
+
 log: logging.Logger = logging.getLogger("rqfast.worker")
 
 

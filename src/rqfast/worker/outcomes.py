@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..api import Item
 from ..model import Seconds
@@ -28,7 +28,8 @@ class Outcome(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._key()))})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class Ack(Outcome):
@@ -56,8 +57,6 @@ class Ack(Outcome):
         publish = f"publish=<{len(self.publish)} messages>" if self.publish else ""
         statements = f"with_statements=<{len(self.with_statements)} statements>" if self.with_statements else ""
         return f"Ack({', '.join(filter(None, (publish, statements)))})"
-
-    __str__ = __repr__
 
     @property
     def is_plain(self) -> bool:
@@ -110,6 +109,10 @@ class Dead(Outcome):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.reason,)
+
+
+Said: TypeAlias = Outcome | Sequence[Outcome | None] | None
+"""What a handler returns: an outcome or None, of a batch also one for each message."""
 
 
 def as_outcome(value: object) -> Outcome:

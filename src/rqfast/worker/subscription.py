@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from .._core import Lease
@@ -14,7 +14,7 @@ from ..transport import checks
 from .backoff import Backoff, as_backoff
 from .decode import Decoder, decoder_of
 from .inbox_feed import dead_letters_of
-from .outcomes import Outcome
+from .outcomes import Outcome, Said
 from .queue_feed import check_dead_letter
 from .signature import Signature, signature_of
 
@@ -53,7 +53,7 @@ class Subscription:
     def __init__(
         self,
         source: Any,
-        handler: Callable[..., Any],
+        handler: Callable[..., Said | Awaitable[Said]],
         *,
         group: str | None = None,
         groups: Any = None,
@@ -71,7 +71,7 @@ class Subscription:
         transactional: bool = False,
         name: str | None = None,
     ) -> None:
-        self.handler = handler
+        self.handler: Callable[..., Any] = handler
         self.name: str = checks.option_name(_name_of(handler) if name is None else name, "name")
         self.signature: Signature = signature_of(handler, self.name)
         self.source = source

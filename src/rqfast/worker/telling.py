@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .context import Context
     from .feed import Held
 
+NOTHING: AbstractContextManager[None] = nullcontext()
+
 
 class Telling:
     """Makes events, where anybody hears of them.
@@ -33,7 +35,7 @@ class Telling:
         """They go to a handler, whose call and the begin of their settlement belong into what is returned."""
         heard = self._heard
         if not heard.claimed and not heard.handling:
-            return nullcontext()
+            return NOTHING
         events = []
         for one in contexts:
             held = one._held
@@ -44,7 +46,7 @@ class Telling:
             )  # fmt: skip
             events.append(event)
             tell(heard.claimed, "claimed", event)
-        return around(heard.handling, events) if heard.handling else nullcontext()
+        return around(heard.handling, events) if heard.handling else NOTHING
 
     def handled(self, context: Context, outcome: Outcome) -> None:
         """Its handler has ended."""

@@ -7,7 +7,7 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..connect import connect_async, locate
@@ -24,6 +24,7 @@ from ..transport.sqlite_sync import SQLITE_OPTIONS
 from .counts import Counts
 from .hop import hop
 from .names import check_names
+from .outcomes import Said
 from .service import Service
 from .signals import stopping_signals
 from .subscription import Subscription
@@ -31,6 +32,7 @@ from .subscription import Subscription
 log: logging.Logger = logging.getLogger("rqfast.worker")
 
 F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H", bound=Callable[..., Said | Awaitable[Said]])
 
 # The options that say what the queue is, whatever database it is in.
 OF_THE_QUEUE = ("queue", "encode", "decode")
@@ -119,7 +121,7 @@ class Worker:
 
     # -- declaring ----------------------------------------------------------------------------------------
 
-    def subscriber(self, source: Any = None, **options: Any) -> Callable[[F], F]:
+    def subscriber(self, source: Any = None, **options: Any) -> Callable[[H], H]:
         """Declare a function as the handler of a subscription; see `Subscription` for the arguments.
 
         Returns the function as it is; its subscription is the last of `worker.subscriptions`.
@@ -132,7 +134,7 @@ class Worker:
             raise ConfigError("@worker.subscriber() is written with parentheses, also where it takes nothing")
         check_names("a subscription", options, SUBSCRIPTION_OPTIONS)
 
-        def declare(handler: F) -> F:
+        def declare(handler: H) -> H:
             self.add(Subscription(source, handler, **options))
             return handler
 
