@@ -223,8 +223,14 @@ def test_a_cluster_that_is_away(registry: Any) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "options"),
-    [((7,), {}), (("x.db", "orders"), {}), (("x.db", []), {}), (("x.db",), {"timeout": 0})],
-    ids=["source", "queues", "no queues", "timeout"],
+    [
+        ((7,), {}),
+        (("x.db", "orders"), {}),
+        (("x.db", []), {}),
+        (("x.db",), {"timeout": 0}),
+        (("x.db",), {"queue": "orders"}),
+    ],
+    ids=["source", "queues", "no queues", "timeout", "one queue by the name of an option"],
 )
 def test_what_a_collector_refuses(arguments: Any, options: Any) -> None:
     with pytest.raises(ConfigError):

@@ -72,6 +72,10 @@ class QueueCollector(Collector):
             if options or tuple(queues) != (None,):
                 raise ConfigError("queues= and other options belong to the transport, which was passed open")
             self._looks: list[_Look] = [_Look(source._options.queue, source)]
+        elif "queue" in options:
+            raise ConfigError(
+                f"queue={options['queue']!r}: a collector reads several, say queues=[{options['queue']!r}]"
+            )
         elif source is None or isinstance(source, str | os.PathLike):
             self._looks = [_Look(name, None, source, options) for name in _names(queues)]
         else:
