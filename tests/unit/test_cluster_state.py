@@ -39,6 +39,8 @@ def test_a_leader_that_did_not_tell_its_address_in_time_is_where_it_was() -> Non
     assert cluster.learn(nodes(A)) == A
     assert cluster.learn(silent) == C
     assert cluster.learn(silent, suspect=C) is None
+    cluster.unreachable(C)
+    assert cluster.learn(silent) is None, "nobody is there"
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"nodes":1}', b'{"nodes":[1]}', b'{"nodes":[{"api_addr":3}]}'])

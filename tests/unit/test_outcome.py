@@ -170,3 +170,12 @@ def test_a_certificate_that_is_not_accepted_is_an_error_of_configuration() -> No
 def test_a_fault_of_our_own_is_not_swallowed() -> None:
     with pytest.raises(ZeroDivisionError):
         of_exception(ZeroDivisionError(), NODE)
+
+
+def test_tls_that_breaks_on_a_connection_that_stood_leaves_it_open_whether_the_request_was_applied() -> None:
+    """Something on the way may answer without TLS after the server has read the request."""
+    cause = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    cause.reason = "WRONG_VERSION_NUMBER"
+    error = aiohttp.ClientOSError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    error.__cause__ = cause
+    assert of_exception(error, "https://127.0.0.1:4001").kind is Kind.UNKNOWN

@@ -41,11 +41,15 @@ class Cluster:
                 if address not in self._known and address not in self._unroutable:
                     self._known.append(address)
             if leads and (reachable or not advertised):
-                # One that did not tell its address in the time that it was given is where it was.
-                leader = address or self._told.get(name)
+                # One that did not tell its address in the time that it was given is where it was, if anybody is there.
+                leader = address or self._where_it_was(name)
         if leader is None or leader == suspect:
             return None
         return self._lead(leader)
+
+    def _where_it_was(self, name: str) -> str | None:
+        told = self._told.get(name)
+        return None if told in self._unroutable else told
 
     @property
     def knows_all(self) -> bool:

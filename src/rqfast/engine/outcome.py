@@ -183,7 +183,8 @@ def tls_refused(error: BaseException, node: str) -> ConfigError | None:
             f"{node} wants another client certificate, or one at all ({reason}); pass ssl= with it "
             "(context.load_cert_chain(certificate, key))"
         )
-    if reason in _NO_TLS:
+    # On a connection that stands, what breaks it may come after the server has read the request.
+    if reason in _NO_TLS and isinstance(error, aiohttp.ClientConnectorError):
         return ConfigError(f"{node} does not speak TLS ({reason}): the URL says https, and rqfast never falls back")
     if isinstance(error, aiohttp.ClientSSLError):
         return ConfigError(f"{node}: no TLS connection could be agreed on ({error}); look at the versions in ssl=")

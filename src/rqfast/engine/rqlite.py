@@ -246,8 +246,9 @@ class RqliteEngine:
     async def _learn(self, node: str) -> None:
         # What is wrong with the credentials is told to those that call.
         with contextlib.suppress(RqfastError):
-            if await self._ask(node, None) is None:
-                self._learn_at = asyncio.get_running_loop().time() + NODES_TIMEOUT
+            told = await self._ask(node, None)
+            # Also where a redirect on the way said to ask again: it was asked.
+            self._learn_at = asyncio.get_running_loop().time() + (NODES_TIMEOUT if told is None else KNOWN_FOR)
 
     # -- requests that may be sent twice ------------------------------------------------------------------
 

@@ -218,7 +218,15 @@ class Lane:
 
     async def _send_elsewhere(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> None:
         last = next(reversed(copies.values()))
-        leader = await self._engine.find_leader(last)
+        asking = asyncio.ensure_future(self._engine.find_leader(last))
+        try:
+            await asyncio.wait([asking, *copies], return_when=asyncio.FIRST_COMPLETED)
+            if any(copy.done() for copy in copies):
+                # A node that hangs must not make a reply wait that has come meanwhile.
+                return
+            leader = asking.result()
+        finally:
+            asking.cancel()
         elsewhere = leader is not None and leader not in copies.values()
         # A reply may have been swallowed by something on the way: silence is no reason not to send again.
         if elsewhere or asyncio.get_running_loop().time() >= self.progress.again_at:
