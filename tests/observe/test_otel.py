@@ -205,6 +205,40 @@ def test_failures(spans: Spans) -> None:
     assert refused.status.status_code is StatusCode.ERROR
 
 
+@pytest.mark.parametrize("batch", [None, 10], ids=["single", "batch"])
+def test_a_refused_settlement(embedded: Place, spans: Spans, batch: int | None) -> None:
+    worker = embedded.worker(hooks=[Tracing(spans.provider)])
+
+    async def scenario() -> None:
+        async with embedded.connect() as queue:
+
+            async def gives_away() -> None:
+                if worker.counts.claimed == 1:
+                    await queue.release("g")
+
+            async def one(event: Any) -> None:
+                await gives_away()
+
+            async def many(events: list[Any]) -> None:
+                await gives_away()
+
+            worker.subscriber(batch=batch, name="slow")(one if batch is None else many)
+            await queue.publish("g", 1)
+            async with serving(worker):
+                await until(lambda: worker.counts.acked == 1, "the message, once more")
+                assert worker.counts.lost == 1
+
+    run(scenario())
+    first, second = spans.consumers
+    (refused,) = spans.of(SpanKind.CLIENT)
+    assert parent_of(refused) == id_of(first) and refused.name == f"settle {embedded.queue}"
+    assert refused.status.status_code is StatusCode.ERROR and refused.attributes["error.type"] == "LeaseLost"
+    assert refused.attributes["messaging.operation.type"] == "settle"
+    assert refused.attributes["messaging.rqfast.outcome"] == "lost"
+    assert refused.attributes["messaging.rqfast.message.group"] == "g"
+    assert second.attributes["messaging.rqfast.outcome"] == "Ack"
+
+
 def test_by_hand(embedded: Place, spans: Spans) -> None:
     tracing = Tracing(spans.provider)
     with rqfast.connect(embedded.url, queue=embedded.queue, hooks=[tracing]) as queue:

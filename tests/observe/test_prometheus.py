@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,6 +211,38 @@ def test_a_scrape_does_not_wait_for_a_database_that_does_not_answer(registry: An
         while value(registry, "rqfast_up", queue=embedded.queue) != 1:
             assert time.monotonic() < end, f"waited {SECONDS:g} s for stats again"
         collector.close()
+
+
+class SlowPath:
+    """A path that is told only when somebody says so."""
+
+    def __init__(self, path: str) -> None:
+        self.asked, self.told = threading.Event(), threading.Event()
+        self._path = path
+
+    def __fspath__(self) -> str:
+        self.asked.set()
+        assert self.told.wait(SECONDS)
+        return self._path
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to see what is open")
+def test_it_is_closed_while_it_opens(registry: Any, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.db"
+    rqfast.connect(path).close()
+
+    def is_open() -> bool:
+        return any(str(path) in os.path.realpath(one) for one in Path("/proc/self/fd").iterdir())
+
+    slow = SlowPath(str(path))
+    collector = QueueCollector(slow, registry=registry, timeout=0.05)
+    assert value(registry, "rqfast_up", queue="default") == 0
+    assert slow.asked.wait(SECONDS), "the first look"
+    (reader,) = [one for one in threading.enumerate() if one.name == "rqfast-stats-default"]
+    collector.close()
+    slow.told.set()
+    reader.join(SECONDS)
+    assert not reader.is_alive() and not is_open()
 
 
 def test_a_cluster_that_is_away(registry: Any) -> None:

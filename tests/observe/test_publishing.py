@@ -156,6 +156,45 @@ def test_bad_input_is_refused_in_the_same_words(embedded: Place, what: str) -> N
     assert said[0] == said[1]
 
 
+@pytest.mark.parametrize("items", [None, 5])
+def test_what_is_no_iterable_ends_its_call(embedded: Place, items: Any) -> None:
+    stamps = Stamps()
+
+    async def scenario() -> None:
+        async with rqfast.connect_async(embedded.url, queue=embedded.queue, hooks=[stamps]) as queue:
+            with pytest.raises(TypeError):
+                await queue.publish_many(items)
+
+    with rqfast.connect(embedded.url, queue=embedded.queue, hooks=[stamps]) as queue:
+        with pytest.raises(TypeError):
+            queue.publish_many(items)
+        run(scenario())
+    assert stamps.ended == [("publish_many", "", 0, False)] * 2 and stamps.told == []
+
+
+def test_a_lease_that_was_lost_with_a_warning(embedded: Place) -> None:
+    stamps = Stamps()
+
+    async def scenario() -> None:
+        options: dict[str, Any] = {"queue": embedded.queue, "hooks": [stamps], "lost": "warn"}
+        async with rqfast.connect_async(embedded.url, **options) as queue:
+            lease = await queue.claim()
+            assert lease is not None
+            await queue.ack(lease, publish=[("h", 1)])
+            await queue.ack(lease, publish=[("h", 2)])
+
+    with rqfast.connect(embedded.url, queue=embedded.queue, hooks=[stamps], lost="warn") as queue:
+        queue.publish_many([("g", 1), ("g", 2)])
+        lease = queue.claim()
+        assert lease is not None
+        queue.ack(lease)
+        queue.ack(lease, publish=[("h", 1)])
+        run(scenario())
+    assert stamps.ended[1:] == [("ack", "h", 0, False), ("ack", "h", 1, True), ("ack", "h", 0, False)]
+    assert [event.group for event in stamps.told] == ["", "h"]
+    assert len(stored(embedded)) == 1
+
+
 def test_what_fails(place: Place) -> None:
     stamps = Stamps()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -723,3 +725,51 @@ def test_sys_exit_in_a_handler_is_a_failure_and_ends_no_worker(embedded_place: P
         assert dead.error == "SystemExit: 3"
 
     run(scenario())
+
+
+# -- what is logged ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("colour", ["async", "plain", "returns nonsense"])
+def test_the_traceback_begins_at_the_handler(
+    embedded_place: Place, caplog: pytest.LogCaptureFixture, colour: str
+) -> None:
+    worker = embedded_place.worker()
+
+    async def waits(event: Any) -> Any:
+        if colour == "async":
+            raise OSError("no disk")
+        return 7  # no outcome
+
+    def plain(event: Any) -> None:
+        raise OSError("no disk")
+
+    worker.subscriber(max_attempts=1, dead_letter=True)(plain if colour == "plain" else waits)
+
+    async def scenario() -> None:
+        async with serving(worker):
+            await worker.publish("g", 1)
+            await until(lambda: worker.counts.dead == 1, "a failure")
+
+    run(scenario())
+    (failure,) = [one for one in caplog.records if "the handler failed" in one.message]
+    assert failure.exc_info is not None
+    names = [frame.name for frame in traceback.extract_tb(failure.exc_info[2])]
+    # What the worker says of a handler is raised in the worker.
+    assert names == {"async": ["waits"], "plain": ["plain"]}.get(colour, names) and names
+
+
+def test_the_start_says_which_queue(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "rqfast.worker")
+    path = tmp_path / "jobs.db"
+
+    async def scenario() -> None:
+        for queue in (None, "work"):
+            worker = Worker(str(path), queue=queue)
+            worker.subscriber()(lambda event: None)
+            async with serving(worker):
+                pass
+
+    run(scenario())
+    said = [one.message.partition(" on ")[2] for one in caplog.records if " serves " in one.message]
+    assert [one.rpartition(" on ")[2] for one in said] == [f"the default queue of {path}", f"queue work in {path}"]

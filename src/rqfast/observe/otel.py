@@ -21,7 +21,16 @@ try:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.propagators.textmap import TextMapPropagator
-    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
+    from opentelemetry.trace import (
+        Link,
+        NonRecordingSpan,
+        Span,
+        SpanContext,
+        SpanKind,
+        Status,
+        StatusCode,
+        TracerProvider,
+    )
 except ModuleNotFoundError as _error:
     if (_error.name or "").partition(".")[0] != "opentelemetry":
         raise
@@ -42,9 +51,12 @@ Attributes = dict[str, str | int | float | bool]
 # The span of what is being handled here.
 _process: ContextVar[Span | None] = ContextVar("rqfast_process", default=None)
 
+# Of what was handled here last, and is being settled.
+_settling: ContextVar[SpanContext | None] = ContextVar("rqfast_settling", default=None)
+
 
 class Tracing(Hooks):
-    """A span for each call that publishes, and for each call of a handler.
+    """A span for each call that publishes, for each call of a handler, and for each settlement that was refused.
 
     The first travels in the headers of the messages (W3C `traceparent`, or what the propagator writes); the second is
     linked to it, in a trace of its own.  What a handler publishes, also with its `Ack`, belongs to the handler's span.
@@ -122,6 +134,7 @@ class Tracing(Hooks):
             _process.reset(mine)
             contexts.detach(token)
             span.end()
+            _settling.set(span.get_span_context())
 
     def handled(self, event: Event) -> None:
         """See `Hooks.handled`."""
@@ -138,8 +151,22 @@ class Tracing(Hooks):
         """See `Hooks.lost`."""
         span = _process.get()
         if span is not None:
-            span.set_attributes({"messaging.rqfast.outcome": "lost", "error.type": "LeaseLost"})
-            span.set_status(Status(StatusCode.ERROR, "the lease was lost"))
+            _say_lost(span)
+            return
+        handled = _settling.get()
+        if handled is not None and handled.is_valid:
+            # The handler's span has ended with the handler, and may be of a whole batch.
+            self._refused(event, handled)
+
+    def _refused(self, event: Event, handled: SpanContext) -> None:
+        span = self._tracer.start_span(
+            f"settle {event.queue or DEFAULT}",
+            context=trace.set_span_in_context(NonRecordingSpan(handled), Context()),
+            kind=SpanKind.CLIENT,
+            attributes=_of_messages([event], "settle"),
+        )
+        _say_lost(span)
+        span.end()
 
 
 class Metering(Hooks):
@@ -219,6 +246,11 @@ def _sent(span: Span, sending: Sending) -> None:
     span.end()
 
 
+def _say_lost(span: Span) -> None:
+    span.set_attributes({"messaging.rqfast.outcome": "lost", "error.type": "LeaseLost"})
+    span.set_status(Status(StatusCode.ERROR, "the lease was lost"))
+
+
 def _fail(span: Span, error: BaseException) -> None:
     span.set_attribute("error.type", _type_of(error))
     span.set_status(Status(StatusCode.ERROR, str(error)))
@@ -238,15 +270,15 @@ def _attributes(name: str, kind: str, queue: str) -> Attributes:
     }
 
 
-def _of_subscription(event: Event) -> Attributes:
-    attributes = _attributes("process", "process", event.queue)
+def _of_subscription(event: Event, operation: str = "process") -> Attributes:
+    attributes = _attributes(operation, operation, event.queue)
     if event.subscription:
         attributes["messaging.consumer.group.name"] = event.subscription
     return attributes
 
 
-def _of_messages(events: Sequence[Event]) -> Attributes:
-    attributes = _of_subscription(events[0])
+def _of_messages(events: Sequence[Event], operation: str = "process") -> Attributes:
+    attributes = _of_subscription(events[0], operation)
     if len(events) > 1:
         attributes["messaging.batch.message_count"] = len(events)
         return attributes

@@ -137,12 +137,19 @@ class _Look:
             reading.set_exception(error)
 
     def _opened(self) -> Transport[Any]:
-        if self._closed:
-            raise RqfastError("this collector was closed")
-        if self._transport is None:
+        with self._lock:
+            closed, transport = self._closed, self._transport
+        if not closed and transport is None:
             url, options = self._open
-            self._transport = connect(url, **options)
-        return self._transport
+            transport = connect(url, **options)
+            with self._lock:
+                closed = self._closed
+                self._transport = None if closed else transport
+            if closed:
+                transport.close()
+        if closed or transport is None:
+            raise RqfastError("this collector was closed")
+        return transport
 
     def found(self, reading: futures.Future[Reading], end: float) -> Reading | None:
         """What was read, where it comes in time."""
@@ -160,8 +167,9 @@ class _Look:
         return found
 
     def close(self) -> None:
-        self._closed = True
-        transport, self._transport = self._transport, None
+        with self._lock:
+            self._closed = True
+            transport, self._transport = self._transport, None
         if transport is not None and self._owns:
             transport.close()
 

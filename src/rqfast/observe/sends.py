@@ -52,7 +52,8 @@ class Sends:
         send = self._begin(Sending("publish_many", "", queue=self._queue, count=0))
         send.messages = items
         if send.added:
-            send.messages = send.mapped(items) if isinstance(items, AsyncIterable) else map(send.item, items)
+            with send:  # else its end would not be told where they are nothing of which there are many
+                send.messages = send.mapped(items) if isinstance(items, AsyncIterable) else map(send.item, items)
         return send
 
     def ack(self, call: str, publish: Any) -> Send:
@@ -91,13 +92,14 @@ class Send:
         added: what was added.
     """
 
-    __slots__ = ("_began", "_ends", "_heard", "_sending", "added", "headers", "messages")
+    __slots__ = ("_began", "_ends", "_heard", "_lost", "_sending", "added", "headers", "messages")
 
     def __init__(self, heard: Heard, sending: Sending, ends: list[tuple[Hooks, Ended]], messages: Any = ()) -> None:
         self._heard = heard
         self._ends = ends
         self._sending = sending
         self._began = time.monotonic()
+        self._lost: Exception | None = None
         self.added: Mapping[str, Header] = sending.headers
         self.headers: Any = None
         self.messages: Any = messages
@@ -137,6 +139,9 @@ class Send:
     def done(self, result: R) -> R:
         """The call has returned this: a seq, several, what was lost, or nothing."""
         sending = self._sending
+        if self._lost is not None:
+            self.failed(self._lost)
+            return result
         if isinstance(result, int):
             sending.seq = result
         elif isinstance(result, array):
@@ -157,6 +162,17 @@ class Send:
         self._end()
         if isinstance(error, PublishIncomplete) and error.seqs and self._heard.published:
             self._tell_published()
+
+    def noting(self, on_lost: Callable[[Exception], None] | None) -> Callable[[Exception], None] | None:
+        """What lost="warn" does, which hides from the call's end that nothing was published."""
+        if on_lost is None:
+            return None
+
+        def note(error: Exception) -> None:
+            self._lost = error
+            on_lost(error)
+
+        return note
 
     def follow(self, future: F) -> F:
         """The call has ended when this future has."""

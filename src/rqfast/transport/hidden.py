@@ -31,6 +31,12 @@ def hidden_url(url: Any) -> Any:
     return HiddenUrl(url) if type(url) is str else url
 
 
+def place_text(queue: str | None, where: str) -> str:
+    """For people: a queue and its database, without user and password."""
+    where = _USER.sub("//***@", where)
+    return f"the default queue of {where}" if queue is None else f"queue {queue} in {where}"
+
+
 def hidden_options(options: dict[str, Any]) -> dict[str, Any]:
     """The same options, the password among them hidden."""
     auth = options.get("auth")

@@ -117,8 +117,9 @@ class ObservedBlocking(Observed, BlockingTransport[T], Generic[T]):
             super().ack(lease, publish=publish, with_statements=with_statements)
             return
         with self._sends.ack("ack", publish) as send:
-            super().ack(lease, publish=send.messages, with_statements=with_statements)
-            send.done(None)
+            call = self._calls.ack(lease)
+            call.on_lost = send.noting(self._on_lost)
+            send.done(self._one(call, self._calls.bundle([call], send.messages, with_statements)))
 
     def ack_many(
         self,
@@ -216,7 +217,9 @@ class ObservedAwaitable(Observed, AwaitableTransport[T], Generic[T]):
         if not publish:
             return super().ack(lease, publish=publish, with_statements=with_statements)
         with self._sends.ack("ack", publish) as send:
-            return send.follow(super().ack(lease, publish=send.messages, with_statements=with_statements))
+            call = self._calls.ack(lease)
+            call.on_lost = send.noting(self._on_lost)
+            return send.follow(self._one(call, self._calls.bundle([call], send.messages, with_statements)))
 
     def ack_many(
         self,

@@ -17,6 +17,7 @@ from ..pipeline.gather import Gather
 from ..pipeline.waiting import Waiting, Wish
 from ..pipeline.watch import Watch
 from .awaitable import AwaitableTransport, Opening, T
+from .hidden import place_text
 from .operating import Operating, Question, Rows
 from .options import Options, split
 from .sqlite_sync import SQLITE_OPTIONS, make_engine, queue_key, sqlite_path
@@ -105,6 +106,9 @@ class AsyncSqliteTransport(AwaitableTransport[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._engine.path} queue={self._engine.queue!r}>"
+
+    def __str__(self) -> str:
+        return place_text(self._options.queue, self._engine.path)
 
     async def _open(self) -> Sequence[ThreadCarrier]:
         if self._owns_engine:

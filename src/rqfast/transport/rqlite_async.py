@@ -23,7 +23,7 @@ from ..sql import Statements
 from ..sql.own import for_http
 from . import checks
 from .awaitable import AwaitableTransport, Opening, T
-from .hidden import hidden_options, hidden_url
+from .hidden import hidden_options, hidden_url, place_text
 from .operating import Operating, Question, Rows
 from .options import default_worker, split
 
@@ -227,6 +227,9 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
     def __repr__(self) -> str:
         nodes = ",".join(self._engine.cluster.seeds)
         return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"
+
+    def __str__(self) -> str:
+        return place_text(self._options.queue, ",".join(self._engine.cluster.seeds))
 
     async def _open(self) -> Sequence[LaneCarrier]:
         if not self._engine.is_open:

@@ -1,8 +1,13 @@
-"""The text of an exception, as it stands beside a dead letter."""
+"""What is told of an exception: its text beside a dead letter, and its traceback in the log."""
 
 from __future__ import annotations
 
+from types import TracebackType
+
 MOST = 2000
+
+# What calls handlers.
+WORKER = __name__.rpartition(".")[0] + "."
 
 
 def text_of(error: BaseException) -> str:
@@ -21,3 +26,11 @@ def text_of(error: BaseException) -> str:
         text = text[: MOST - 2] + ".."
     # A lone surrogate or a NUL can be stored by no database.
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def raised_by_handler(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """For `exc_info=`: its traceback from the handler's own frame on; whole where the handler has none in it."""
+    trace = error.__traceback__
+    while trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith(WORKER):
+        trace = trace.tb_next
+    return type(error), error, trace or error.__traceback__

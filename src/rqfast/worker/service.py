@@ -123,7 +123,7 @@ class Service:
         for station in self.stations:
             station.start()
         served = ", ".join(f"{one.name} ({one.subscription.where})" for one in self.stations)
-        log.info("worker %r serves %s on %r", self._worker.name, served, self.transport)
+        log.info("worker %r serves %s on %s", self._worker.name, served, self.transport)
         self.ready.set()
 
     async def _end(self) -> list[asyncio.Task[None]]:

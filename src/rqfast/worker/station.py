@@ -12,7 +12,7 @@ from ..errors import LeaseLost, OutcomeUnknown, RqfastError, Unavailable
 from ..observe.hooks import Heard
 from .context import Context
 from .counts import Counts
-from .errortext import text_of
+from .errortext import raised_by_handler, text_of
 from .feed import Feed
 from .hop import hop
 from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter, as_outcome
@@ -388,7 +388,8 @@ class Station:
         log.error(
             "%s: the handler failed with message %s of group %r (attempt %d): %s",
             self.name, context.id, context.group, context.attempt, self._what_next(context, ask),
-            exc_info=error, extra={"group": context.group, "seq": context.id, "attempt": context.attempt},
+            exc_info=raised_by_handler(error),
+            extra={"group": context.group, "seq": context.id, "attempt": context.attempt},
         )  # fmt: skip
         if ask and self.subscription.on_error is not None:
             try:
