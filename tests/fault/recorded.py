@@ -26,6 +26,7 @@ from tests.contract.processes import SPAWN, Skew
 from tests.contract.views import Address, View, open_address
 
 BACKLOG = 300
+LONGEST_TIMEOUT = 30 * SECOND
 HOUR = 3600.0
 
 
@@ -107,7 +108,7 @@ class Crew:
             recorder.listed("left", list_left)
             recorder.listed("dead", list_dead)
         self.calls = list(self.folder.read())
-        verdict = check(Lives(self.calls))
+        verdict = check(Lives(self.calls), timeout=LONGEST_TIMEOUT)
         assert verdict.passed, [
             f"{broken.rule}: {broken.text} {list(map(str, broken.calls))}" for broken in verdict.broken
         ]

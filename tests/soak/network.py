@@ -40,12 +40,16 @@ Act = Callable[[Site, Node | None], Seen]
 
 
 def is_applied(exchange: Exchange) -> bool:
-    """Whether the server has applied a request, as its answer said that the client did not get."""
+    """Whether the server has applied a request, as its answer said that the client did not get.
+
+    A second copy of a request that was applied is refused by one of its statements: it changes nothing.
+    """
     if not exchange.delivered or exchange.status != 200:
         return False
     try:
-        return not json.loads(exchange.reply).get("error")
-    except (ValueError, AttributeError):
+        reply = json.loads(exchange.reply)
+        return not reply.get("error") and not any("error" in result for result in reply.get("results", ()))
+    except (ValueError, AttributeError, TypeError):
         return False
 
 

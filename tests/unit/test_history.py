@@ -461,6 +461,98 @@ def test_more_attempts_than_unknown_claims_asked_for_are_found(history: History)
     assert history.end().broken() == {"attempts"}
 
 
+def buried(history: History) -> History:
+    """m1 is a dead letter, and brought back."""
+    history.settle("dead_letter", filled(history, 1).claim("m1"))
+    history.call("redrive", "driver", count=1)
+    return history
+
+
+def test_attempts_that_begin_anew_some_leases_after_a_redrive_are_found(history: History) -> None:
+    history.settle("nack", buried(history).claim("m1", attempts=1))
+    history.settle("ack", history.claim("m1", attempts=1))
+    assert history.end().broken() == {"attempts"}
+
+
+def test_a_redrive_before_the_dead_letter_is_none_of_it(history: History) -> None:
+    history.call("redrive", "driver")
+    history.settle("dead_letter", filled(history, 1).claim("m1"))
+    history.settle("ack", history.claim("m1", attempts=1))
+    assert history.end().broken() == {"attempts"}
+
+
+@pytest.mark.parametrize("attempts", [2, 3])
+def test_attempts_that_go_on_after_a_redrive_are_found(history: History, attempts: int) -> None:
+    history.settle("ack", buried(history).claim("m1", attempts=attempts))
+    assert history.end().broken() == {"attempts"}
+
+
+@pytest.mark.parametrize(("told", "attempts"), [(DONE, 1), (UNKNOWN, 1), (UNKNOWN, 2)])
+def test_attempts_after_what_may_have_been_a_dead_letter(history: History, told: str, attempts: int) -> None:
+    history.settle("dead_letter", filled(history, 1).claim("m1"), told)
+    history.at(7).call("redrive", "driver", count=1)
+    history.settle("ack", history.claim("m1", attempts=attempts))
+    assert history.end().verdict().passed
+
+
+def test_a_claim_that_nobody_was_told_of_counts_after_a_redrive(history: History) -> None:
+    buried(history).call("claim", "w1", told=UNKNOWN, seconds=VISIBILITY, limit=1)
+    history.at(7).settle("ack", history.claim("m1", attempts=2))
+    assert history.end().verdict().passed
+
+
+def test_a_claim_that_nobody_was_told_of_counts_once_for_a_message(history: History) -> None:
+    filled(history, 1).call("claim_many", "w1", told=UNKNOWN, seconds=0.1, limit=64)
+    history.settle("nack", history.at(1).claim("m1", attempts=2))
+    history.settle("ack", history.claim("m1", attempts=4))
+    assert history.end().broken() == {"attempts"}
+
+
+def test_a_claim_that_nobody_was_told_of_counts_for_several_messages(history: History) -> None:
+    for name in ("m1", "m2"):
+        history.publish(name, group=name)
+    history.call("claim_many", "w1", told=UNKNOWN, seconds=0.1, limit=64)
+    for name in ("m1", "m2"):
+        history.settle("ack", history.at(1).claim(name, attempts=2))
+    assert history.end().verdict().passed
+
+
+@pytest.mark.parametrize(("later", "rules"), [(5.0, set()), (19.0, set()), (21.0, {"attempts"})])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_claim_may_be_applied_after_its_call(history: History, later: float, rules: set[str], killed: bool) -> None:
+    """For the timeout of a call (10 s), and 10 s."""
+    claim = history.call("claim", "w1", told=UNKNOWN, seconds=0.1, limit=1)
+    claim.ended = None if killed else claim.ended
+    filled(history.at(later), 1)
+    history.settle("ack", history.at(later + 2).claim("m1", attempts=2))
+    assert history.end().broken() == rules
+
+
+def test_a_claim_before_the_lease_before_counts_in_that(history: History) -> None:
+    filled(history, 1).call("claim", "w1", told=UNKNOWN, seconds=0.1, limit=1)
+    history.settle("nack", history.at(30).claim("m1"))
+    history.settle("ack", history.claim("m1", attempts=3))
+    assert history.end().broken() == {"attempts"}
+
+
+def test_two_claims_that_nobody_was_told_of_count_each_where_it_can(history: History) -> None:
+    """The first may have been either; the second only the later one."""
+    filled(history, 1).call("claim", "w1", told=UNKNOWN, seconds=0.1, limit=1)
+    history.settle("nack", history.at(1).claim("m1", attempts=2))
+    history.call("claim", "w1", told=UNKNOWN, seconds=0.1, limit=1)
+    history.settle("ack", history.at(2).claim("m1", attempts=4))
+    assert history.end().verdict().passed
+
+
+def test_a_list_that_was_not_told_says_nothing(history: History) -> None:
+    filled(history, 1)
+    history.end("m1")
+    history.calls[-2].told, history.calls[-2].held = REFUSED, []
+    assert history.broken() == {"lost"}
+    history.at(5).end("m1")
+    assert history.broken() == {"left"}
+
+
 def test_a_refused_publish_that_is_there_is_found(history: History) -> None:
     history.publish("m1", told=REFUSED)
     history.work("m1")

@@ -23,6 +23,7 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
 LOOK_SECONDS = 0.05
 
+LAST_SIGNS = {"p": "drain", "w": "stop", "s": "stop"}
 LIVES: dict[str, Callable[[Job], None]] = {"p": publish, "w": work, "s": subscribe}
 
 
@@ -61,6 +62,11 @@ class Member:
     def who(self) -> str:
         """The name of its process (str)."""
         return f"{self.kind}{self.number}-{self._starts}"
+
+    @property
+    def last_sign(self) -> str:
+        """The sign at which its process ends (str)."""
+        return LAST_SIGNS[self.kind]
 
     @property
     def process(self) -> SpawnProcess:
@@ -163,12 +169,14 @@ class Crew:
             time.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Read what is new, and see who ended; it is noted in `dead`."""
-        ended = [(member, member.process.exitcode) for member in self._all]
-        for member, code in ended:
+        """Read what is new, and see who ended by itself: before it was told to, or not well; it is noted in `dead`."""
+        killed = {kill.who for kill in self.kills}
+        for member in self._all:
+            code = member.process.exitcode
+            is_told = self._folder.is_set(member.last_sign)
             member.counter.read()
-            known = any(line.startswith(f"{member.who} ") for line in self.dead)
-            if code and not known:
+            known = member.who in killed or any(line.startswith(f"{member.who} ") for line in self.dead)
+            if code is not None and (code or not is_told) and not known:
                 reason = member.counter.counts.error or "no reason is written down"
                 self.dead.append(f"{member.who} ended by itself with exit code {code}: {reason}")
         sums = [member.sums() for member in self._all]

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from .attempts import TIMEOUT, Attempts
 from .calls import DONE, LOST, REFUSED, SECOND, UNKNOWN, Call
 from .lives import NEVER, Life, Lives, Take
 from .order import out_of_line, overtakings, published_late
@@ -75,28 +76,30 @@ class Verdict:
             self.broken.append(Broken(rule, text, calls))
 
 
-def check(calls: Iterable[Call] | Lives, *, slack: int = SLACK) -> Verdict:
+def check(calls: Iterable[Call] | Lives, *, slack: int = SLACK, timeout: int = TIMEOUT) -> Verdict:
     """Check a history against all rules.
 
     Args:
         calls: all that was called, in any order.
         slack: how much earlier than asked a lease may end, and how far off due times may be, for the ways of messages
             and coarse clocks (ns).
+        timeout: of a call (ns).
     """
     lives = calls if isinstance(calls, Lives) else Lives(calls)
-    checker = _Checker(lives, slack)
+    checker = _Checker(lives, slack, timeout)
     checker.run()
     return checker.verdict
 
 
 class _Checker:
-    def __init__(self, lives: Lives, slack: int) -> None:
+    def __init__(self, lives: Lives, slack: int, timeout: int) -> None:
         self.verdict = Verdict()
         self._lives = lives
         self._slack = slack
-        self._ghosts = _Ghosts(lives, slack)
+        self._attempts = Attempts(lives, slack, timeout)
         self._add = self.verdict.add
-        self._left = {held.id: call for call in lives.of("left", "dead") for held in call.held}
+        self._lists = [call for call in lives.of("left", "dead") if call.told == DONE]
+        self._left = {held.id: call for call in self._lists for held in call.held}
 
     def run(self) -> None:
         for take in self._lives.strangers:
@@ -108,7 +111,7 @@ class _Checker:
             self._check_once(life)
             self._check_leases(life)
             self._check_attempts(life)
-        self._check_ghosts()
+        self._check_unseen()
         self._check_left()
         for group, lives in self._lives.by_group().items():
             self._check_two(group, lives)
@@ -177,39 +180,25 @@ class _Checker:
 
     def _check_attempts(self, life: Life) -> None:
         """Each claim counts; those that nobody was told of count too."""
-        attempts = 0
-        before: Take | None = None
-        for take in life.takes:
-            unseen = take.held.attempts - attempts - 1
-            if unseen == -1 and before is not None and before.was_given_back:
-                unseen = 0
-            if self._may_begin_anew(life, take) and (unseen < 0 or take.held.attempts - 1 < unseen):
-                unseen = take.held.attempts - 1
-            if unseen < 0 or unseen > self._ghosts.before(take):
-                text = f"{_name(life)} came with {take.held.attempts} attempts after {attempts}"
-                self._add("attempts", text, *_some(None if before is None else before.call, take.call))
-            else:
-                self._ghosts.count += unseen
-            attempts, before = take.held.attempts, take
+        for wrong in self._attempts.miscounts(life):
+            before, take = wrong.before, wrong.take
+            text = f"{_name(life)} came with {take.held.attempts} attempts after "
+            text += "none" if before is None else f"{before.held.attempts}"
+            self._add("attempts", text, *_some(None if before is None else before.call, take.call))
 
-    def _may_begin_anew(self, life: Life, take: Take) -> bool:
-        """Whether it may have been redriven before this lease."""
-        return self._ghosts.redriven <= take.since and any(
-            one.may_count and one.how == "dead_letter" and one.call.begun <= take.since for _, one in life.settlements
-        )
-
-    def _check_ghosts(self) -> None:
-        if self._ghosts.count > self._ghosts.limit:
+    def _check_unseen(self) -> None:
+        attempts = self._attempts
+        if attempts.count > attempts.limit:
             self._add(
                 "attempts",
-                f"{self._ghosts.count} attempts were counted that nobody was told of; calls whose outcome is unknown "
-                f"asked for {self._ghosts.limit} messages",
-                *self._ghosts.calls[:3],
+                f"{attempts.count} attempts were counted that nobody was told of; calls whose outcome is unknown "
+                f"asked for {attempts.limit} messages",
+                *attempts.unseen[:3],
             )
 
     def _check_left(self) -> None:
         """Nothing is there at the end."""
-        for call in self._lives.of("left", "dead"):
+        for call in self._lists:
             where = "in the queue" if call.name == "left" else "among the dead letters"
             for held in call.held:
                 life = self._lives.by_id.get(held.id)
@@ -274,37 +263,11 @@ class _Checker:
                 text = f"{totals.messages} messages and {totals.dead} dead letters were told: {least} to {most} it was"
                 self._add("stats", text, call)
         last = told[-1]
-        for call in self._lives.of("left", "dead"):
+        for call in self._lists:
             count = getattr(last.totals, "messages" if call.name == "left" else "dead")
             if count != len(call.held):
                 where = "messages" if call.name == "left" else "dead letters"
                 self._add("stats", f"{count} {where} were told at the end, {len(call.held)} are there", last, call)
-
-
-class _Ghosts:
-    """Claims of which nobody was told what they took: each may have taken as many messages as it asked for.
-
-    Such is also one that took longer than its leases were to last: they may have ended, and been taken over, before
-    its reply came; then it told of others, or of none.
-    """
-
-    def __init__(self, lives: Lives, slack: int) -> None:
-        self.calls = [
-            call for call in lives.calls if call.is_claim and (call.told == UNKNOWN or _outlived(call, slack))
-        ]
-        self.limit = sum(call.limit for call in self.calls)
-        self.count = 0
-        self.redriven = min((call.begun for call in lives.of("redrive") if call.told in (DONE, UNKNOWN)), default=NEVER)
-        self._begun = [call.begun for call in self.calls]
-
-    def before(self, take: Take) -> int:
-        """How many of them may have come before this lease (int)."""
-        return bisect_right(self._begun, take.since)
-
-
-def _outlived(claim: Call, slack: int) -> bool:
-    """Whether its leases may have ended before it was answered."""
-    return claim.ended is None or claim.ended - claim.begun >= round(claim.seconds * SECOND) - slack
 
 
 class _Bounds:

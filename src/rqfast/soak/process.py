@@ -61,15 +61,18 @@ class Job:
     wrong_clock: bool = False
 
 
-def in_process(job: Job, work: Callable[[Recorder, Folder], None]) -> None:
+def in_process(job: Job, work: Callable[[Recorder, Folder], None], *, last_sign: str = "stop") -> None:
     """Open the queue and work; the process's whole life.
+
+    Args:
+        last_sign: the sign at which it ends.
 
     Raises:
         SystemExit: something went wrong; what, stands in the journal.
     """
 
     def live(journal: Journal, folder: Folder) -> None:
-        transport = open_queue(job, folder)
+        transport = open_queue(job, folder, last_sign)
         if transport is None:
             return
         with transport:
@@ -101,9 +104,9 @@ def whole_life(job: Job, live: Callable[[Journal, Folder], None]) -> None:
             sys.exit(1)
 
 
-def open_queue(job: Job, folder: Folder) -> Transport[Any] | None:
-    """Open the queue, however long the cluster is away; None: the soak is over before."""
-    while not folder.is_set("stop"):
+def open_queue(job: Job, folder: Folder, last_sign: str) -> Transport[Any] | None:
+    """Open the queue, however long the cluster is away; None: the sign to end came before."""
+    while not folder.is_set(last_sign):
         check_parent()
         try:
             return connect(job.url, queue=job.queue, create=False, **options_of(job.url, job.timeout))

@@ -23,7 +23,7 @@ def publish(job: Job) -> None:
     Raises:
         SystemExit: something went wrong; what, stands in the journal.
     """
-    in_process(job, lambda recorder, folder: Publisher(job, recorder, folder).run())
+    in_process(job, lambda recorder, folder: Publisher(job, recorder, folder).run(), last_sign="drain")
 
 
 class Publisher:

@@ -126,9 +126,12 @@ class Recorder:
         """See the figures, None: they were not told."""
         return self._call("stats", self._transport.stats, {}, lambda stats: {"totals": totals(stats)})[1]
 
-    def listed(self, name: str, look: Callable[[Transport[Any]], Sequence[StoredMessage[Any]]]) -> None:
-        """Write down a list of messages, as `name` ("left" or "dead")."""
-        self._call(name, lambda: look(self._transport), {}, lambda found: {"held": [as_held(one) for one in found]})
+    def listed(self, name: str, look: Callable[[Transport[Any]], Sequence[StoredMessage[Any]]]) -> bool:
+        """Write down a list of messages, as `name` ("left" or "dead"); whether it was told."""
+        told, _ = self._call(
+            name, lambda: look(self._transport), {}, lambda found: {"held": [as_held(one) for one in found]}
+        )
+        return told == DONE
 
     def _claim(
         self, name: str, act: Callable[[], T], fields: Fields, leases: Callable[[T], list[Lease[Any]]]

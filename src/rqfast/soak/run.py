@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Protocol
 
 from ..connect import connect, locate
 from ..demo.journal import Journal
-from ..errors import SchemaError
+from ..errors import RqfastError, SchemaError
 from ..transport.schema import drop_queue
 from .calls import SECOND
 from .crew import Crew, Kill
@@ -30,6 +31,8 @@ from .process import Job, SoakError, options_of
 from .recorder import Recorder, list_dead, list_left
 from .shown import Shown, show
 from .wall import steps_between
+
+log: logging.Logger = logging.getLogger("rqfast.soak")
 
 DRIVER = "driver"
 LOOK_SECONDS = 0.1
@@ -158,7 +161,7 @@ def run(plan: Plan, watcher: Watcher) -> Result:
     faults += [Fault(round(at * SECOND), STEPPED, "") for at in drive.steps]
     return Result(
         plan=plan,
-        verdict=check(lives, slack=plan.slack),
+        verdict=check(lives, slack=plan.slack, timeout=round(plan.timeout * SECOND)),
         shown=show(lives, {kill.who for kill in kills}),
         figures=measure(lives),
         kills=kills,
@@ -205,9 +208,34 @@ def queue_name() -> str:
 
 
 def _drop(plan: Plan) -> None:
-    """Drop the queue's tables, whatever the cluster goes through."""
+    """Drop the queue's tables; that they stay hides neither the verdict nor the error that ended the soak."""
     where, is_rqlite = locate(plan.url)
-    asyncio.run(drop_queue(where, is_rqlite, plan.queue))
+    try:
+        asyncio.run(drop_queue(where, is_rqlite, plan.queue))
+    except RqfastError as error:
+        log.warning("the queue %r stays, it could not be dropped: %s", plan.queue, error)
+
+
+def write_end(recorder: Recorder, seconds: float) -> None:
+    """Write down what stats() says and what is left; each is asked again until it is told.
+
+    Args:
+        seconds: how long all of it may take.
+
+    Raises:
+        SoakError: the queue does not answer.
+    """
+    looks: list[tuple[str, Callable[[], bool]]] = [
+        ("stats()", lambda: recorder.stats() is not None),
+        ("the list of what is left", lambda: recorder.listed("left", list_left)),
+        ("the list of dead letters", lambda: recorder.listed("dead", list_dead)),
+    ]
+    end = time.monotonic() + seconds
+    for what, is_told in looks:
+        while not is_told():
+            if time.monotonic() > end:
+                raise SoakError(f"waited {seconds:g} s for {what} at the end; the queue does not answer")
+            time.sleep(LOOK_SECONDS)
 
 
 class _Drive:
@@ -246,7 +274,7 @@ class _Drive:
                 self._watcher.begin("Draining", None)
                 self._drain(recorder)
                 crew.stop(plan.timeout * 2 + plan.visibility)
-                self._finish(recorder)
+                write_end(recorder, OPENING_SECONDS)
 
     def _soak(self, recorder: Recorder) -> None:
         began = time.monotonic()
@@ -300,19 +328,6 @@ class _Drive:
                 if (stats.messages, stats.dead) != last:
                     last, moved = (stats.messages, stats.dead), time.monotonic()
             time.sleep(LOOK_SECONDS)
-
-    def _finish(self, recorder: Recorder) -> None:
-        """Write down what is left, and what stats() says.
-
-        Raises:
-            SoakError: the queue does not answer.
-        """
-        end = time.monotonic() + OPENING_SECONDS
-        while recorder.stats() is None:
-            if time.monotonic() > end:
-                raise SoakError(f"waited {OPENING_SECONDS:g} s for the queue to answer at the end")
-        recorder.listed("left", list_left)
-        recorder.listed("dead", list_dead)
 
     def _until_kill(self) -> float:
         every = self._plan.kill_every
