@@ -18,7 +18,7 @@ from .checkpoint import Checkpoint
 from .console import json_line, make_console, say, tell
 from .exits import Misused
 from .interrupts import Interrupts
-from .lines import Lines, Numbered, Shape, parse
+from .lines import Damaged, Lines, Numbered, Shape, parse
 from .options import Debug, Json, Queue, Url
 from .progress import Bar
 from .queue import open_queue
@@ -143,12 +143,17 @@ class _Publishing:
 
     def _pieces(self, bar: Bar) -> None:
         most = MOST if self._rate is None else max(1, min(MOST, int(self._rate / 4)))
-        for last, lines in self._lines.pieces(self._checkpoint.progress.lines, most):
-            with self._interrupts.step():
-                self._piece(last, lines)
-            bar.update(self.done, self._lines.position)
-            if self._rate is not None:
-                time.sleep(max(0.0, self._began + self.done / self._rate - time.monotonic()))
+        try:
+            if self._resumes:
+                self._checkpoint.begin(self._lines.first())
+            for last, lines in self._lines.pieces(self._checkpoint.progress.lines, most):
+                with self._interrupts.step():
+                    self._piece(last, lines)
+                bar.update(self.done, self._lines.position)
+                if self._rate is not None:
+                    time.sleep(max(0.0, self._began + self.done / self._rate - time.monotonic()))
+        except Damaged as error:
+            raise Damaged(f"{error}; {self._so_far()}; get the whole file and go on with {self._how()}") from error
 
     def _piece(self, last: int, lines: Sequence[Numbered]) -> None:
         """Publish some lines, of which `last` is the number of the last one, and note that they are in."""
@@ -160,6 +165,7 @@ class _Publishing:
             raise self._stopped(error, lines) from error.__cause__
         self._note(lines, len(messages), last if fault is None else None)
         if fault is not None:
+            self._checkpoint.mended()
             raise InvalidMessage(f"{fault}; {self._so_far()}; mend it and go on with {self._how()}", "line")
 
     def _note(self, lines: Sequence[Numbered], messages: int, last: int | None = None) -> None:
@@ -171,6 +177,7 @@ class _Publishing:
         """The same error, with lines where it says items."""
         cause = error.__cause__
         if isinstance(cause, InvalidMessage) and cause.item is not None:
+            self._checkpoint.mended()
             what = f"line {lines[cause.item][0]}: {str(cause).removeprefix(f'item {cause.item}: ')}"
             text = f"{what}; {self._so_far()}; mend it and go on with {self._how()}"
             return InvalidMessage(text, cause.argument)
