@@ -108,6 +108,30 @@ def test_of_several_one_that_dies_is_started_again(folder: Path) -> None:
             os.kill(pid, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds the files of another process")
+def test_a_start_that_fails_leaves_the_others_alone(folder: Path) -> None:
+    import resource
+
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
+        transport.publish("g", "one")
+        wait(folder, "the message", lambda: bool(done(folder)))
+        wait(folder, "both to run", lambda: len(pids(folder)) == 2)
+        before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        victim, other = pids(folder)
+        os.kill(victim, signal.SIGKILL)
+        wait(folder, "a start that fails", lambda: "cannot be started" in (folder / "work.log").read_text())
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
+        wait(folder, "a start that does not", lambda: len(pids(folder)) == 3)
+        assert runs(other)
+        assert stopped(process, signal.SIGTERM) == (0, ""), (folder / "work.log").read_text()
+
+
+def pids(folder: Path) -> list[int]:
+    """The workers that were started."""
+    return [int(pid) for pid in re.findall(r" pid ([0-9]+)\n", (folder / "work.log").read_text())]
+
+
 def test_workers_end_with_what_started_them_and_by_themselves(folder: Path) -> None:
     with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
         transport.publish("g", "one")
