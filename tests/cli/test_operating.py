@@ -15,7 +15,8 @@ def test_pause_and_resume(place: Place) -> None:
     with place.open() as transport:
         transport.publish(GROUP, 1)
         paused = call("pause", GROUP, *place.options).ok
-        assert paused.out == f"Paused group {SHOWN} of queue {place.name}; `rqfast resume` ends it.\n"
+        ends_it = f"rqfast resume --queue {place.name} '{SHOWN}'"
+        assert paused.out == f"Paused group {SHOWN} of queue {place.name}; `{ends_it}` ends it.\n"
         assert transport.claim() is None
         assert call("pause", *place.options, "--json").ok.json == [{"paused": None, "queue": place.name}]
         assert transport.stats().queue_paused
@@ -25,6 +26,12 @@ def test_pause_and_resume(place: Place) -> None:
         assert transport.claim() is None
         assert call("resume", GROUP, *place.options, "--json").ok.json == [{"resumed": GROUP, "queue": place.name}]
         assert transport.claim() is not None
+        again = call("resume", GROUP, *place.options).ok.out
+        assert again == f"Nothing to do: group {SHOWN} of queue {place.name} was not paused.\n"
+        again = call("resume", *place.options).ok.out
+        assert again == f"Nothing to do: queue {place.name} was not paused.\n"
+        call("pause", "empty", *place.options)
+        assert call("resume", "empty", *place.options).ok.out == f"Resumed group empty of queue {place.name}.\n"
 
 
 def test_release(place: Place) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import rqfast
-from tests.cli.command import COMMAND, SECONDS, call, environment
+from tests.cli.command import COMMAND, SECONDS, call, environment, rqfast_command
 from tests.cli.conftest import Place
 
 # Each message leaves its name, and the process that worked it.
@@ -176,7 +176,8 @@ def test_reload_starts_again_when_a_source_changes(folder: Path) -> None:
         ("jobs", "'jobs': module:name, as in shop.jobs:worker"),
         ("nojobs:worker", "module nojobs cannot be imported: ModuleNotFoundError"),
         ("jobs:boss", "module jobs has no boss"),
-        ("jobs:VERSION", "jobs:VERSION is an rqfast.Worker, not int"),
+        ("jobs:VERSION", "jobs:VERSION is an int; an rqfast.Worker is needed"),
+        ("jobs:rqfast", "jobs:rqfast is a module; an rqfast.Worker is needed"),
         ("broken:worker", "module broken cannot be imported: ZeroDivisionError: division by zero ("),
     ],
 )
@@ -186,6 +187,22 @@ def test_a_worker_that_is_none(target: str, told: str, folder: Path, monkeypatch
     monkeypatch.delitem(sys.modules, "jobs", raising=False)
     ran = call("work", target, "--url", "q.db")
     assert (ran.status, ran.out) == (2, "") and told in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_queue_that_is_not_there_is_made_only_with_create(folder: Path) -> None:
+    (folder / "jobs.py").write_text(JOBS)
+    ran = rqfast_command(folder, "work", "jobs:worker", "--url", "q.db")
+    assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("rqfast work: there is no file "), ran
+    assert ran.stderr.endswith("q.db; check --url and --queue, or make it with --create\n")
+    assert not (folder / "q.db").exists()
+    rqfast.connect("q.db").close()
+    for more in ([], ["--processes", "2"]):
+        ran = rqfast_command(folder, "work", "jobs:worker", "--url", "q.db", "--queue", "nix", *more)
+        assert ran.returncode == 2 and "'nix' is not in this database; queues that are: (default); check" in ran.stderr
+    with working(folder, "--url", "q.db", "--queue", "nix", "--create") as process:
+        wait(folder, "the queue to be made", lambda: "serves note" in (folder / "work.log").read_text())
+        assert stopped(process, signal.SIGTERM)[0] == 0
+    rqfast.connect("q.db", queue="nix", create=False).close()
 
 
 def test_the_worker_keeps_what_it_names() -> None:

@@ -21,7 +21,7 @@ from .interrupts import Interrupts
 from .lines import Damaged, Lines, Numbered, Shape, parse
 from .options import Debug, Json, Queue, Url
 from .progress import Bar
-from .queue import open_queue
+from .queue import MISSING_OR_CREATE, open_queue
 from .wording import count
 from .wording import rate as a_second
 
@@ -29,7 +29,6 @@ from .wording import rate as a_second
 KEPT = 86400
 MOST = 20_000
 STDIN = "-"
-MISSING = "check --url and --queue, or make it with --create"
 
 
 def publish(
@@ -71,7 +70,7 @@ def publish(
         if file is not None or group_field is not None or resume is not None or skip or dedup_field is not None:
             raise Misused("GROUP is for one message; leave it out where lines are published")
         raw = _event(event)
-        with open_queue(url, queue, create=create, missing=MISSING) as transport:
+        with open_queue(url, queue, create=create, missing=MISSING_OR_CREATE) as transport:
             seq = transport.publish(group, raw, dedup_id=dedup_id, **told)
         if json:
             json_line({"seq": seq})
@@ -89,7 +88,7 @@ def publish(
         checkpoint.progress.lines = checkpoint.progress.lines or skip
         shape = Shape(group_field, dedup_field, told, None if resume is None else checkpoint.progress.run)
         options = {} if resume is None else {"dedup_window": KEPT}
-        with open_queue(url, queue, create=create, missing=MISSING, **options) as transport:
+        with open_queue(url, queue, create=create, missing=MISSING_OR_CREATE, **options) as transport:
             _Publishing(transport, lines, shape, checkpoint, rate, resumes=resume is not None).run(json)
 
 

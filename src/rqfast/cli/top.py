@@ -18,6 +18,7 @@ from .console import json_line, make_console, one_line, without_password
 from .exits import Misused
 from .keys import DOWN, ESCAPE, UP, Keys
 from .options import Debug, Json, Queue, Url
+from .pause import is_paused
 from .queue import named, open_queue, place
 from .top_feed import Feed
 from .top_screen import View, draw
@@ -180,8 +181,11 @@ def _paused(transport: Transport[Any], group: str | None, what: str) -> str:
 
 
 def _resumed(transport: Transport[Any], group: str | None, what: str) -> str:
+    was = is_paused(transport, group)
     transport.resume(group)
-    return f"Resumed {what}."
+    if was:
+        return f"Resumed {what}."
+    return f"{what[:1].upper()}{what[1:]} was not paused."
 
 
 def _redriven(transport: Transport[Any], group: str | None) -> str:
