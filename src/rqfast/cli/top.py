@@ -13,14 +13,13 @@ from rich.console import Console
 from rich.live import Live
 
 from ..api import Transport
-from ..errors import RqfastError
 from .console import json_line, make_console, one_line, without_password
 from .exits import Misused
 from .keys import DOWN, ESCAPE, UP, Keys
 from .options import Debug, Json, Queue, Url
 from .pause import is_paused
 from .queue import named, open_queue, place
-from .top_feed import Feed
+from .top_feed import Feed, trouble
 from .top_screen import View, draw
 from .wording import count
 
@@ -169,8 +168,8 @@ class _Screen:
     def _do(self, action: Callable[[], str]) -> None:
         try:
             self._view.line = action()
-        except RqfastError as error:
-            self._view.line = " ".join(str(error).split())
+        except Exception as error:
+            self._view.line = trouble(error)
         self._feed.hurry()
         self._feed.news.set()
 

@@ -58,14 +58,10 @@ class Nodes:
             raise self._engine.unavailable("none was found")
         listed = _json(await self._get(leader, "/nodes?ver=2&nonvoters&timeout=2s"))
         by_id = await self._seeds()
-        self.states = []
-        for node in listed["nodes"]:
-            told = node.get("api_addr") or None
-            address = by_id.get(node["id"]) or (self._engine.cluster.address(told) if told else None)
-            state = NodeState(str(node["id"]), address)
-            if address is None:
-                state.error = f"down ({node.get('error') or 'it tells no address'}; raft address {node.get('addr')})"
-            self.states.append(state)
+        try:
+            self.states = [self._state(node, by_id) for node in listed["nodes"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Unavailable(f"{leader}: it answers /nodes with something else", (leader,)) from error
         await self.look()
 
     async def look(self) -> None:
@@ -98,6 +94,15 @@ class Nodes:
         raise BadRead(str(text))
 
     # -- asking ---------------------------------------------------------------------------------------------
+
+    def _state(self, node: dict[str, Any], by_id: dict[str, str]) -> NodeState:
+        """A node as the leader lists it."""
+        told = node.get("api_addr") or None
+        address = by_id.get(node["id"]) or (self._engine.cluster.address(told) if told else None)
+        state = NodeState(str(node["id"]), address)
+        if address is None:
+            state.error = f"down ({node.get('error') or 'it tells no address'}; raft address {node.get('addr')})"
+        return state
 
     async def _look(self, state: NodeState) -> None:
         assert state.address is not None
