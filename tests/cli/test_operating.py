@@ -110,6 +110,7 @@ def test_dead_letters_come_back_or_go(with_dead: tuple[Place, list[int]]) -> Non
     assert call("dead", "redrive", str(seqs[0]), *place.options).ok.out == "Redriven 1 dead letter.\n"
     again = call("dead", "redrive", str(seqs[0]), *place.options, "--json")
     assert (again.status, again.json) == (1, [{"redriven": 0}])
+    assert again.err == f"rqfast: 1 of those that were named is no dead letter (any more): {seqs[0]}\n"
     assert call("dead", "drop", str(seqs[1]), *place.options).status == 2
     assert call("dead", "drop", str(seqs[1]), *place.options, "--yes").ok.out == "Dropped 1 dead letter.\n"
     assert call("dead", "drop", "--group", "h", *place.options, "-y", "--json").ok.json == [{"dropped": 0}]

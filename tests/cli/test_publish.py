@@ -104,8 +104,11 @@ def test_a_line_that_is_no_message(line: str, told: str) -> None:
         (["g"], "an event is missing after the group"),
         (["g", "hello"], "a text needs quotes of its own, as in '\"hello\"'"),
         (["g", "1", "--file", "x"], "GROUP is for one message"),
-        (["g", "1", "--header", "x"], "--header x: NAME=VALUE"),
+        (["g", "1", "--header", "x"], "--header x: it must be NAME=VALUE"),
         (["--dedup-id", "x"], "--dedup-id is for one message"),
+        (["--skip", "x"], "Invalid value for '--skip': it must be a whole number;"),
+        (["--skip", "-1"], "Invalid value for '--skip': it must be 0 at least;"),
+        (["--rate", "x"], "Invalid value for '--rate': it must be a number;"),
         (["--skip", "1", "--resume", "x"], "leave --skip away"),
     ],
 )
@@ -117,7 +120,14 @@ def test_what_does_not_go_together(arguments: list[str], told: str) -> None:
 
 def test_a_field_that_is_not_there(folder: Path) -> None:
     ran = call("publish", "--url", "q.db", "--create", "--group-field", "shop", stdin=lines_of(ROWS[0]))
-    assert "line 1: no text or whole number in the field 'shop'; it has customer, n; nothing is in" in ran.err
+    assert "line 1: no text or whole number in the field 'shop'; it has customer, n; nothing is in; " in ran.err
+    assert ran.err.endswith("; mend it and start again\n")
+
+
+def test_a_file_that_is_not_there(folder: Path) -> None:
+    ran = call("publish", "--url", "q.db", "--create", "--file", "nope.jsonl")
+    assert (ran.status, ran.err) == (1, "rqfast: there is no file nope.jsonl\n")
+    assert call("publish", "--url", "q.db", "--create", "--file", ".").err == "rqfast: . is a folder, not a file\n"
 
 
 def test_so_many_a_second_at_most() -> None:

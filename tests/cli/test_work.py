@@ -173,7 +173,7 @@ def test_reload_starts_again_when_a_source_changes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("jobs", "'jobs': module:name, as in shop.jobs:worker"),
+        ("jobs", "'jobs' must be module:name, as in shop.jobs:worker"),
         ("nojobs:worker", "module nojobs cannot be imported: ModuleNotFoundError"),
         ("jobs:boss", "module jobs has no boss"),
         ("jobs:VERSION", "jobs:VERSION is an int; an rqfast.Worker is needed"),

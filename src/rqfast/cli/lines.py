@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import orjson
 
-from ..errors import InvalidMessage, RqfastError
+from ..errors import ConfigError, InvalidMessage, RqfastError
 from ..model import Message
 
 FIELDS = tuple(Message.__dataclass_fields__)
@@ -80,7 +80,7 @@ class Lines:
         self._ahead = b""
         self._opened: AbstractContextManager[Any] | None = None
         if file is not None:
-            self._raw = file.open("rb")
+            self._raw = _open(file)
             self._opened = self._raw
             self.size = file.stat().st_size or None if file.is_file() else None
             self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
@@ -146,6 +146,15 @@ class Lines:
             raise Damaged(f"{self.name} is cut off: the compressed data ends too early") from error
         except (zlib.error, gzip.BadGzipFile) as error:
             raise Damaged(f"{self.name} is damaged, or no gzip: {error}") from error
+
+
+def _open(file: Path) -> Any:
+    try:
+        return file.open("rb")
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {file}") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{file} is a folder, not a file") from error
 
 
 def parse(shape: Shape, lines: Sequence[Numbered]) -> tuple[list[Message], InvalidMessage | None]:

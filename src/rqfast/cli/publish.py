@@ -137,7 +137,7 @@ class _Publishing:
             say(make_console(), f"Published {count(self.done, 'message')}{speed}.")
         if interrupted:
             more = ", and of what was on its way some may be" if self._interrupts.torn else ""
-            tell(f"rqfast: interrupted; {self._so_far()}{more}; go on with {self._how()}")
+            tell(f"rqfast: interrupted; {self._so_far()}{more}; {self._how()}")
             raise KeyboardInterrupt
 
     def _pieces(self, bar: Bar) -> None:
@@ -152,7 +152,7 @@ class _Publishing:
                 if self._rate is not None:
                     time.sleep(max(0.0, self._began + self.done / self._rate - time.monotonic()))
         except Damaged as error:
-            raise Damaged(f"{error}; {self._so_far()}; get the whole file and go on with {self._how()}") from error
+            raise Damaged(f"{error}; {self._so_far()}; get the whole file and {self._how()}") from error
 
     def _piece(self, last: int, lines: Sequence[Numbered]) -> None:
         """Publish some lines, of which `last` is the number of the last one, and note that they are in."""
@@ -165,7 +165,7 @@ class _Publishing:
         self._note(lines, len(messages), last if fault is None else None)
         if fault is not None:
             self._checkpoint.mended()
-            raise InvalidMessage(f"{fault}; {self._so_far()}; mend it and go on with {self._how()}", "line")
+            raise InvalidMessage(f"{fault}; {self._so_far()}; mend it and {self._how()}", "line")
 
     def _note(self, lines: Sequence[Numbered], messages: int, last: int | None = None) -> None:
         if last is None:
@@ -178,14 +178,14 @@ class _Publishing:
         if isinstance(cause, InvalidMessage) and cause.item is not None:
             self._checkpoint.mended()
             what = f"line {lines[cause.item][0]}: {str(cause).removeprefix(f'item {cause.item}: ')}"
-            text = f"{what}; {self._so_far()}; mend it and go on with {self._how()}"
+            text = f"{what}; {self._so_far()}; mend it and {self._how()}"
             return InvalidMessage(text, cause.argument)
         text = f"{cause}; {self._so_far()}"
         if error.unknown:
             text += f", and of the next {count(error.unknown, 'message')} some may be"
             if self._resumes:
                 text += " (--resume publishes none twice)"
-        told = PublishIncomplete(f"{text}; go on with {self._how()}", error.seqs, error.index, error.unknown)
+        told = PublishIncomplete(f"{text}; {self._how()}", error.seqs, error.index, error.unknown)
         told.__cause__ = cause
         return told
 
@@ -195,8 +195,9 @@ class _Publishing:
 
     def _how(self) -> str:
         if self._resumes:
-            return "the same command"
-        return f"--skip {self._checkpoint.progress.lines}"
+            return "go on with the same command"
+        lines = self._checkpoint.progress.lines
+        return f"go on with --skip {lines}" if lines else "start again"
 
 
 def _event(text: str | None) -> bytes:
@@ -216,6 +217,6 @@ def _headers(given: list[str] | None) -> dict[str, Header] | None:
     for one in given or ():
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise Misused(f"--header {one}: NAME=VALUE")
+            raise Misused(f"--header {one}: it must be NAME=VALUE")
         told[name] = value
     return told or None

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from ..engine.outcome import why
 from ..engine.rqlite import RqliteEngine
 from ..errors import ConfigError, Unavailable
 from .found import NodeState
@@ -146,7 +147,7 @@ class Nodes:
 
 
 def _why(error: BaseException) -> str:
-    return f"no answer ({type(error).__name__}: {error})".replace(": )", ")")
+    return f"no answer ({why(error)})"
 
 
 def _json(body: bytes) -> Any:
