@@ -246,3 +246,11 @@ def group_runs(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_soak_of_one_each_says_so(folder: Path) -> None:
+    from rqfast.cli.soak import introduction
+    from rqfast.soak.run import Plan
+
+    told = introduction(Plan("q.db", "soak", folder, publishers=1, workers=1, subscribers=1, groups=1))
+    assert "1 publisher, 1 worker and 1 subscriber, 1 group, in" in told

@@ -1,5 +1,6 @@
 """What a reply says about a request: applied, not applied or unknown, by the texts that real servers sent."""
 
+import errno
 import os
 import socket
 import ssl
@@ -164,12 +165,16 @@ def test_a_request_without_a_reply(error: BaseException, kind: Kind) -> None:
     assert result.unreachable is (kind is Kind.NOT_APPLIED)
 
 
+REFUSED = f"[Errno {errno.ECONNREFUSED}]"
+
+
 @pytest.mark.parametrize(
     ("cause", "told"),
     [
-        (OSError(111, "Connect call failed ('127.0.0.1', 9)"), os.strerror(111).lower()),
-        (OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] no"), os.strerror(111).lower()),
-        (OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 101] no"), "no connection: Multiple"),
+        (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)"), "connection refused"),
+        (OSError(errno.EHOSTUNREACH, "Connect call failed"), os.strerror(errno.EHOSTUNREACH).lower()),
+        (OSError(f"Multiple exceptions: {REFUSED} a, {REFUSED} b"), "connection refused"),
+        (OSError(f"Multiple exceptions: {REFUSED} a, [Errno 1] b"), "no connection: Multiple"),
         (socket.gaierror(-2, "Name or service not known"), "no connection: Name or service not known"),
     ],
 )

@@ -32,6 +32,7 @@ _NOT_APPLIED = (
 )
 # The other side went away in the handshake, as when a node ends.
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+REFUSED = "connection refused"
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 _SCHEMA = (
@@ -161,11 +162,13 @@ def why(error: BaseException) -> str:
     """Why no reply came (str); of a connection that was not made the system's reason, without aiohttp's words."""
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         cause = error.os_error
+        if isinstance(cause, ConnectionRefusedError):
+            return REFUSED
         # Of a name with several addresses asyncio has one text with all of them.
         numbers = {cause.errno} if cause.errno else {int(n) for n in _ERRNO.findall(str(cause))}
         number = numbers.pop() if len(numbers) == 1 else None
         if number is not None and number in errno.errorcode and not isinstance(cause, socket.gaierror):
-            return os.strerror(number).lower()
+            return REFUSED if number == errno.ECONNREFUSED else os.strerror(number).lower()
         return f"no connection: {cause.strerror or cause}"
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
