@@ -64,7 +64,7 @@ def test_what_is_missing_is_told_until_it_is_there(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("number", "not int"), ("nothing", "has no nothing"), ("", "module:name, as in shop.jobs:SyncChange")],
+    [("number", "not int"), ("nothing", "has no nothing"), ("", "must be module:name, as in shop.jobs:SyncChange")],
 )
 def test_what_is_no_inbox(module: str, name: str, told: str) -> None:
     ran = call("inbox", "check", f"{module}:{name}", "--url", "q.db")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import rqfast
-from tests.cli.command import call
+from rqfast.cli.top_feed import Feed
+from rqfast.devserver import DevServer
+from tests.cli.command import call, rqfast_command
 from tests.cli.conftest import Place
+from tests.proxy import Proxy
 
 RED = "\x1b[31mred"
 SHOWN = "\\x1b[31mred"
@@ -83,6 +88,29 @@ def test_top_for_programs(filled: Place) -> None:
     assert (first["messages"], first["published_a_second"], first["error"]) == (3, None, None)
     assert (second["published_a_second"], second["done_a_second"]) == (0, 0)
     assert [node["leads"] for node in first["nodes"]] == ([True] if filled.url.startswith("http") else [])
+
+
+def test_top_tells_of_what_it_cannot_understand_and_goes_on(folder: Path) -> None:
+    with DevServer() as server:
+        address = urlsplit(server.url)
+        with Proxy(address.hostname or "", address.port or 0) as proxy:
+            rqfast.connect(proxy.url).close()
+            proxy.answer(200, b'{"x":1}', lambda exchange: exchange.path.startswith("/nodes?ver=2&nonvoters"))
+            ran = rqfast_command(folder, "top", "--url", proxy.url, "--json", "--times", "2", "--every", "0.1")
+    assert ran.returncode == 0, ran
+    first, second = map(json.loads, ran.stdout.splitlines())
+    assert "it answers /nodes with something else" in first["error"] and second["error"] is None
+
+
+def test_a_look_that_fails_in_any_way_is_trouble(filled: Place) -> None:
+    with filled.open() as transport:
+        feed = Feed(transport, filled.url, filled.name, 1.0)
+        feed.order = ["oldest"]  # type: ignore[assignment]
+        feed.look()
+        assert feed.seen.trouble and feed.news.is_set()
+        feed.order = "oldest"
+        feed.look()
+        assert not feed.seen.trouble and feed.seen.looks == 2
 
 
 def test_a_database_without_queues(folder: Path) -> None:

@@ -15,7 +15,8 @@ def test_pause_and_resume(place: Place) -> None:
     with place.open() as transport:
         transport.publish(GROUP, 1)
         paused = call("pause", GROUP, *place.options).ok
-        assert paused.out == f"Paused group {SHOWN} of queue {place.name}; `rqfast resume` ends it.\n"
+        ends_it = f"rqfast resume --queue {place.name} '{SHOWN}'"
+        assert paused.out == f"Paused group {SHOWN} of queue {place.name}; `{ends_it}` ends it.\n"
         assert transport.claim() is None
         assert call("pause", *place.options, "--json").ok.json == [{"paused": None, "queue": place.name}]
         assert transport.stats().queue_paused
@@ -25,6 +26,12 @@ def test_pause_and_resume(place: Place) -> None:
         assert transport.claim() is None
         assert call("resume", GROUP, *place.options, "--json").ok.json == [{"resumed": GROUP, "queue": place.name}]
         assert transport.claim() is not None
+        again = call("resume", GROUP, *place.options).ok.out
+        assert again == f"Nothing to do: group {SHOWN} of queue {place.name} was not paused.\n"
+        again = call("resume", *place.options).ok.out
+        assert again == f"Nothing to do: queue {place.name} was not paused.\n"
+        call("pause", "empty", *place.options)
+        assert call("resume", "empty", *place.options).ok.out == f"Resumed group empty of queue {place.name}.\n"
 
 
 def test_release(place: Place) -> None:
@@ -103,6 +110,7 @@ def test_dead_letters_come_back_or_go(with_dead: tuple[Place, list[int]]) -> Non
     assert call("dead", "redrive", str(seqs[0]), *place.options).ok.out == "Redriven 1 dead letter.\n"
     again = call("dead", "redrive", str(seqs[0]), *place.options, "--json")
     assert (again.status, again.json) == (1, [{"redriven": 0}])
+    assert again.err == f"rqfast: 1 of those that were named is no dead letter (any more): {seqs[0]}\n"
     assert call("dead", "drop", str(seqs[1]), *place.options).status == 2
     assert call("dead", "drop", str(seqs[1]), *place.options, "--yes").ok.out == "Dropped 1 dead letter.\n"
     assert call("dead", "drop", "--group", "h", *place.options, "-y", "--json").ok.json == [{"dropped": 0}]

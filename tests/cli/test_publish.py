@@ -104,8 +104,11 @@ def test_a_line_that_is_no_message(line: str, told: str) -> None:
         (["g"], "an event is missing after the group"),
         (["g", "hello"], "a text needs quotes of its own, as in '\"hello\"'"),
         (["g", "1", "--file", "x"], "GROUP is for one message"),
-        (["g", "1", "--header", "x"], "--header x: NAME=VALUE"),
+        (["g", "1", "--header", "x"], "--header x: it must be NAME=VALUE"),
         (["--dedup-id", "x"], "--dedup-id is for one message"),
+        (["--skip", "x"], "Invalid value for '--skip': it must be a whole number;"),
+        (["--skip", "-1"], "Invalid value for '--skip': it must be 0 at least;"),
+        (["--rate", "x"], "Invalid value for '--rate': it must be a number;"),
         (["--skip", "1", "--resume", "x"], "leave --skip away"),
     ],
 )
@@ -117,7 +120,14 @@ def test_what_does_not_go_together(arguments: list[str], told: str) -> None:
 
 def test_a_field_that_is_not_there(folder: Path) -> None:
     ran = call("publish", "--url", "q.db", "--create", "--group-field", "shop", stdin=lines_of(ROWS[0]))
-    assert "line 1: no text or whole number in the field 'shop'; it has customer, n; nothing is in" in ran.err
+    assert "line 1: no text or whole number in the field 'shop'; it has customer, n; nothing is in; " in ran.err
+    assert ran.err.endswith("; mend it and start again\n")
+
+
+def test_a_file_that_is_not_there(folder: Path) -> None:
+    ran = call("publish", "--url", "q.db", "--create", "--file", "nope.jsonl")
+    assert (ran.status, ran.err) == (1, "rqfast: there is no file nope.jsonl\n")
+    assert call("publish", "--url", "q.db", "--create", "--file", ".").err == "rqfast: . is a folder, not a file\n"
 
 
 def test_so_many_a_second_at_most() -> None:
@@ -155,6 +165,56 @@ def test_resumed_after_a_bad_line_and_after_new_ones(folder: Path) -> None:
     assert "state.json is about" in other.err and "name another file for --resume" in other.err
     with rqfast.connect("q.db") as transport:
         assert transport.stats().messages == len(ROWS)
+
+
+RESUMED = ["publish", "--url", "q.db", "--create", "--group-field", "customer", "--resume", "state.json", "--file"]
+
+
+def test_resumed_where_the_first_piece_was_not_noted(folder: Path) -> None:
+    (folder / "rows.jsonl").write_bytes(lines_of(*ROWS))
+    (folder / "state.json.new").mkdir()  # so that nothing can be noted
+    assert call(*RESUMED, "rows.jsonl").status == 1
+    (folder / "state.json.new").rmdir()
+    assert call(*RESUMED, "rows.jsonl").status == 0
+    with rqfast.connect("q.db") as transport:
+        assert transport.stats().messages == len(ROWS)
+
+
+def test_resumed_with_another_file_of_the_same_name(folder: Path) -> None:
+    path, state = folder / "rows.jsonl", folder / "state.json"
+    path.touch()
+    assert call(*RESUMED, "rows.jsonl").ok.out == "Published 0 messages.\n"
+    path.write_bytes(b"nonsense\n" + lines_of(*ROWS[1:3]))
+    assert call(*RESUMED, "rows.jsonl").err.endswith("; nothing is in; mend it and go on with the same command\n")
+    path.write_bytes(lines_of(*ROWS[:3]))
+    assert call(*RESUMED, "rows.jsonl").ok.out.startswith("Published 3 messages ")
+    path.write_bytes(lines_of(*ROWS[10:20]))
+    ran = call(*RESUMED, "rows.jsonl")
+    assert (ran.status, ran.out) == (1, "") and "another file (of the one before 3 lines are in)" in ran.err
+    assert ran.err.endswith(f"or delete {state.name}\n")
+    state.unlink()
+    assert call(*RESUMED, "rows.jsonl").ok.out.startswith("Published 10 messages ")
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_compressed_file_that_is_cut_off_or_damaged(resumes: bool, folder: Path) -> None:
+    path, whole = folder / "rows.jsonl.gz", gzip.compress(lines_of(*ROWS))
+    arguments = RESUMED if resumes else [*RESUMED[:6], "--file"]
+    path.write_bytes(whole[:-200])
+    ran = call(*arguments, path.name)
+    assert (ran.status, ran.out) == (1, "") and "is cut off: the compressed data ends too early; " in ran.err
+    with rqfast.connect("q.db") as transport:
+        done = transport.stats().messages
+        assert 0 < done < len(ROWS) and f"; {done:,} messages are in; get the whole file and go on with " in ran.err
+        path.write_bytes(whole)
+        how = [] if resumes else ["--skip", str(done)]
+        assert ran.err.endswith("the same command\n" if resumes else f"--skip {done}\n")
+        assert call(*arguments, path.name, *how).ok.out.startswith(f"Published {len(ROWS) - done} messages ")
+        assert transport.stats().messages == len(ROWS)
+    for data in (whole[:20] + b"x" * 200, b"no gzip at all"):
+        path.write_bytes(data)
+        ran = call(*arguments, path.name)
+        assert ran.status == 1 and "is damaged, or no gzip: " in ran.err and "nothing is in" in ran.err, ran
 
 
 def count_lines(file: Path, least: int) -> int:

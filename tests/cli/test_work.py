@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import rqfast
-from tests.cli.command import COMMAND, SECONDS, call, environment
+from tests.cli.command import COMMAND, SECONDS, call, environment, rqfast_command
 from tests.cli.conftest import Place
 
 # Each message leaves its name, and the process that worked it.
@@ -108,6 +108,30 @@ def test_of_several_one_that_dies_is_started_again(folder: Path) -> None:
             os.kill(pid, 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="bounds the files of another process")
+def test_a_start_that_fails_leaves_the_others_alone(folder: Path) -> None:
+    import resource
+
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
+        transport.publish("g", "one")
+        wait(folder, "the message", lambda: bool(done(folder)))
+        wait(folder, "both to run", lambda: len(pids(folder)) == 2)
+        before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        victim, other = pids(folder)
+        os.kill(victim, signal.SIGKILL)
+        wait(folder, "a start that fails", lambda: "cannot be started" in (folder / "work.log").read_text())
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
+        wait(folder, "a start that does not", lambda: len(pids(folder)) == 3)
+        assert runs(other)
+        assert stopped(process, signal.SIGTERM) == (0, ""), (folder / "work.log").read_text()
+
+
+def pids(folder: Path) -> list[int]:
+    """The workers that were started."""
+    return [int(pid) for pid in re.findall(r" pid ([0-9]+)\n", (folder / "work.log").read_text())]
+
+
 def test_workers_end_with_what_started_them_and_by_themselves(folder: Path) -> None:
     with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db", "--processes", "2") as process:
         transport.publish("g", "one")
@@ -149,10 +173,11 @@ def test_reload_starts_again_when_a_source_changes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("jobs", "'jobs': module:name, as in shop.jobs:worker"),
+        ("jobs", "'jobs' must be module:name, as in shop.jobs:worker"),
         ("nojobs:worker", "module nojobs cannot be imported: ModuleNotFoundError"),
         ("jobs:boss", "module jobs has no boss"),
-        ("jobs:VERSION", "jobs:VERSION is an rqfast.Worker, not int"),
+        ("jobs:VERSION", "jobs:VERSION is an int; an rqfast.Worker is needed"),
+        ("jobs:rqfast", "jobs:rqfast is a module; an rqfast.Worker is needed"),
         ("broken:worker", "module broken cannot be imported: ZeroDivisionError: division by zero ("),
     ],
 )
@@ -162,6 +187,22 @@ def test_a_worker_that_is_none(target: str, told: str, folder: Path, monkeypatch
     monkeypatch.delitem(sys.modules, "jobs", raising=False)
     ran = call("work", target, "--url", "q.db")
     assert (ran.status, ran.out) == (2, "") and told in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_queue_that_is_not_there_is_made_only_with_create(folder: Path) -> None:
+    (folder / "jobs.py").write_text(JOBS)
+    ran = rqfast_command(folder, "work", "jobs:worker", "--url", "q.db")
+    assert ran.returncode == 2 and ran.stderr.splitlines()[-1].startswith("rqfast work: there is no file "), ran
+    assert ran.stderr.endswith("q.db; check --url and --queue, or make it with --create\n")
+    assert not (folder / "q.db").exists()
+    rqfast.connect("q.db").close()
+    for more in ([], ["--processes", "2"]):
+        ran = rqfast_command(folder, "work", "jobs:worker", "--url", "q.db", "--queue", "nix", *more)
+        assert ran.returncode == 2 and "'nix' is not in this database; queues that are: (default); check" in ran.stderr
+    with working(folder, "--url", "q.db", "--queue", "nix", "--create") as process:
+        wait(folder, "the queue to be made", lambda: "serves note" in (folder / "work.log").read_text())
+        assert stopped(process, signal.SIGTERM)[0] == 0
+    rqfast.connect("q.db", queue="nix", create=False).close()
 
 
 def test_the_worker_keeps_what_it_names() -> None:

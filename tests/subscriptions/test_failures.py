@@ -119,6 +119,29 @@ def test_an_on_error_that_fails_leaves_the_usual_way(
     assert ("on_error failed" in caplog.text) is (wrong != "an Ack that cannot be")
 
 
+def test_how_many_attempts_are_left_is_logged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        worker = place.worker()
+
+        @worker.subscriber(max_attempts=3, dead_letter=True, backoff=0)
+        async def handle(number: int) -> None:
+            raise ValueError("no")
+
+        async with place.connect() as transport:
+            await transport.publish("a", 1)
+            async with serving(worker):
+                await until(lambda: worker.counts.dead == 1, "the dead letter")
+
+    with caplog.at_level(logging.ERROR, "rqfast.worker"):
+        run(scenario())
+    for told in (
+        "it goes again, 2 attempts are left",
+        "it goes again, 1 attempt is left",
+        "given up, after 3 attempts",
+    ):
+        assert told in caplog.text
+
+
 # -- back-off ---------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,8 @@
 """What a reply says about a request: applied, not applied or unknown, by the texts that real servers sent."""
 
+import errno
+import os
+import socket
 import ssl
 from typing import Any
 
@@ -8,7 +11,7 @@ import orjson
 import pytest
 
 from rqfast import ConfigError, SchemaError, StatementError
-from rqfast.engine.outcome import RETURNING, Kind, Reply, Result, of_exception, of_reply
+from rqfast.engine.outcome import RETURNING, Kind, Reply, Result, of_exception, of_reply, why
 
 NODE = "http://127.0.0.1:4001"
 LANE = "rqfast_lane"
@@ -160,6 +163,24 @@ def test_a_request_without_a_reply(error: BaseException, kind: Kind) -> None:
     result = of_exception(error, NODE)
     assert result.kind is kind
     assert result.unreachable is (kind is Kind.NOT_APPLIED)
+
+
+REFUSED = f"[Errno {errno.ECONNREFUSED}]"
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)"), "connection refused"),
+        (OSError(errno.EHOSTUNREACH, "Connect call failed"), os.strerror(errno.EHOSTUNREACH).lower()),
+        (OSError(f"Multiple exceptions: {REFUSED} a, {REFUSED} b"), "connection refused"),
+        (OSError(f"Multiple exceptions: {REFUSED} a, [Errno 1] b"), "no connection: Multiple"),
+        (socket.gaierror(-2, "Name or service not known"), "no connection: Name or service not known"),
+    ],
+)
+def test_why_there_is_no_connection(cause: OSError, told: str) -> None:
+    text = why(aiohttp.ClientConnectorError(CONNECTION, cause))
+    assert text.startswith(told) and "ssl:" not in text
 
 
 def test_a_certificate_that_is_not_accepted_is_an_error_of_configuration() -> None:

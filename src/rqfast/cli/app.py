@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -20,6 +21,15 @@ from .options import Debug, Shown
 
 # What click raises for a command line that it does not understand; its place depends on the version of typer.
 UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+# What typer (or pydantic behind it) says of a value, and how people say it.
+PLAINER = (
+    (re.compile(r"Input should be a valid integer.*|'.*' is not a valid (integer|int)"), "it must be a whole number"),
+    (re.compile(r"Input should be a valid number.*|'.*' is not a valid float"), "it must be a number"),
+    (re.compile(r"Input should be greater than or equal to (\S+)"), r"it must be \1 at least"),
+    (re.compile(r"Input should be less than or equal to (\S+)"), r"it must be \1 at most"),
+    (re.compile(r"Value error, "), ""),
+)
 
 
 def _version(value: bool) -> None:
@@ -106,7 +116,11 @@ def _misunderstood(error: Any) -> int:
         typer.echo(context.get_help())
         return USAGE
     text = error.format_message().rstrip(".")
-    told = text if isinstance(error, Misused) else f"{text}; {command} --help tells more"
+    for theirs, ours in PLAINER:
+        text = theirs.sub(ours, text)
+    told = (
+        text if isinstance(error, Misused) else f"{text}{'' if text.endswith('?') else ';'} {command} --help tells more"
+    )
     tell(f"{command}: {told}")
     return USAGE
 

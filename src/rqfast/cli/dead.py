@@ -28,6 +28,8 @@ HEADS = (
 )
 LONGEST = 60
 PAGE = 1000
+# A look for each seq, before: so many at most, and of those that are none so many are named.
+MOST_ASKED, MOST_NAMED = 200, 20
 
 Seqs: TypeAlias = Annotated[list[int] | None, typer.Argument(help="Which, by seq.", metavar="SEQ")]
 OfGroup: TypeAlias = Annotated[str | None, typer.Option("--group", help="Those of this group.")]
@@ -111,13 +113,14 @@ def redrive_dead(
     _must_say_which(seqs, group, everything)
     with open_queue(url, queue) as transport:
         before = transport.stats().dead
+        none = _none(transport, seqs, group)
         try:
             with watched("Redriving", before, "dead letters", lambda: before - transport.stats().dead):
                 done = transport.redrive(group, seqs=seqs or None, limit=limit)
         except KeyboardInterrupt:
             tell(f"rqfast: interrupted; {count(transport.stats().dead, 'dead letter is', 'dead letters are')} left")
             raise
-    _tell_done("redriven", done, seqs, json)
+    _tell_done("redriven", done, seqs, none, json)
 
 
 @dead.command("drop", epilog=epilog("dead drop"))
@@ -137,8 +140,9 @@ def drop_dead(
         which = count(len(set(seqs)), "dead letter") if seqs else "all dead letters"
         of = f" of group {one_line(group)}" if group else ""
         must_agree(f"Delete {which}{of} in {named(queue)} for good?", yes)
+        none = _none(transport, seqs, group)
         done = _drop_pages(transport, group) if not seqs else _drop_named(transport, seqs, group)
-    _tell_done("dropped", done, seqs, json)
+    _tell_done("dropped", done, seqs, none, json)
 
 
 def as_fields(letter: DeadLetter[Any], payload: bool) -> dict[str, Any]:
@@ -194,12 +198,26 @@ def _drop_pages(transport: Transport[Any], group: str | None) -> int:
     return done
 
 
-def _tell_done(what: str, done: int, seqs: list[int] | None, json: bool) -> None:
+def _none(transport: Transport[Any], seqs: list[int] | None, group: str | None) -> list[int]:
+    """Those of the seqs that are no dead letters, of the group where one was named."""
+    found: list[int] = []
+    wanted = sorted(set(seqs or ()))
+    for seq in wanted if len(wanted) <= MOST_ASKED else ():
+        there = seq > 0 and transport.dead_letters(group, limit=1, after=seq - 1)
+        if not there or there[0].seq != seq:
+            found.append(seq)
+    return found
+
+
+def _tell_done(what: str, done: int, seqs: list[int] | None, none: list[int], json: bool) -> None:
     """How many; of those that were named, all were wanted."""
     if json:
         json_line({what: done})
     else:
         say(make_console(), f"{what.capitalize()} {count(done, 'dead letter')}.")
     if seqs and done < len(set(seqs)):
-        tell(f"rqfast: {len(set(seqs)) - done:,} of those that were named are no dead letters (any more)")
+        lost = len(set(seqs)) - done
+        which = f": {', '.join(map(str, none[:MOST_NAMED]))}{', …' if lost > MOST_NAMED else ''}" if none else ""
+        are = "is no dead letter" if lost == 1 else "are no dead letters"
+        tell(f"rqfast: {lost:,} of those that were named {are} (any more){which}")
         raise typer.Exit(FAILED)

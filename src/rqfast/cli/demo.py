@@ -159,7 +159,8 @@ def success(result: Result, plan: Plan, *, is_fresh: bool) -> str:
     return (
         f"Passed in {result.seconds:.1f} s: all {verdict.done:,} messages were done, the order held in each of the "
         f"{verdict.groups:,} groups, never two workers in one group.\n"
-        f"{stays}Next: README.md shows how to publish, claim and acknowledge; --url runs this on rqlite."
+        f"{stays}Next: `rqfast publish GROUP 1 --url queue.db --create` makes a queue of your own; --url runs this on "
+        "rqlite."
     )
 
 

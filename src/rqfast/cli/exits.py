@@ -61,7 +61,7 @@ OWN: dict[str, dict[int, str]] = {
     "work": {
         WELL: "stopped (Ctrl-C, SIGTERM, or by itself)",
         FAILED: "it failed, and stderr says why",
-        USAGE: "there is no such worker, or the command line cannot be understood",
+        USAGE: "there is no such worker or queue, or the command line cannot be understood",
         UNAVAILABLE: "no leader answered",
         UNKNOWN: "",
         INTERRUPTED: "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, Self
 
 import orjson
 
-from ..errors import InvalidMessage
+from ..errors import ConfigError, InvalidMessage, RqfastError
 from ..model import Message
 
 FIELDS = tuple(Message.__dataclass_fields__)
@@ -22,6 +23,10 @@ FIELDS = tuple(Message.__dataclass_fields__)
 PIECE = 1 << 20
 
 Numbered = tuple[int, bytes]
+
+
+class Damaged(RqfastError):
+    """A compressed file ends too early, or is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,10 @@ class Lines:
         self.size: int | None = None
         self._file: Any = sys.stdin.buffer
         self._raw: Any = None
+        self._ahead = b""
         self._opened: AbstractContextManager[Any] | None = None
         if file is not None:
-            self._raw = file.open("rb")
+            self._raw = _open(file)
             self._opened = self._raw
             self.size = file.stat().st_size or None if file.is_file() else None
             self._file = gzip.GzipFile(fileobj=self._raw) if file.suffix == ".gz" else self._raw
@@ -93,16 +99,32 @@ class Lines:
         """How far it was read, of `size`."""
         return None if self.size is None else int(self._raw.tell())
 
+    def first(self) -> bytes:
+        """The first line, before `pieces` begins.
+
+        Raises:
+            Damaged: as `pieces`.
+        """
+        while b"\n" not in self._ahead:
+            data = self._read()
+            if not data:
+                break
+            self._ahead += data
+        return self._ahead.partition(b"\n")[0]
+
     def pieces(self, skip: int, most: int) -> Iterator[tuple[int, list[Numbered]]]:
         """Lines as they come, those that are blank left out: the number of the last one, and they themselves.
 
         Args:
             skip: so many lines are not read.
             most: so many are in a piece at most.
+
+        Raises:
+            Damaged: the file ends too early, or is no gzip; all lines before were given.
         """
         number, rest = 0, b""
         while True:
-            data = self._file.read1(PIECE)
+            data, self._ahead = self._ahead or self._read(), b""
             lines = (rest + data).split(b"\n")
             rest = lines.pop()
             if rest and not data:  # the last line has no end
@@ -115,6 +137,24 @@ class Lines:
                     yield number, [one for one in numbered if one[0] > skip]
             if not data:
                 return
+
+    def _read(self) -> bytes:
+        """What comes next; nothing at the end."""
+        try:
+            return bytes(self._file.read1(PIECE))
+        except EOFError as error:
+            raise Damaged(f"{self.name} is cut off: the compressed data ends too early") from error
+        except (zlib.error, gzip.BadGzipFile) as error:
+            raise Damaged(f"{self.name} is damaged, or no gzip: {error}") from error
+
+
+def _open(file: Path) -> Any:
+    try:
+        return file.open("rb")
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {file}") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{file} is a folder, not a file") from error
 
 
 def parse(shape: Shape, lines: Sequence[Numbered]) -> tuple[list[Message], InvalidMessage | None]:

@@ -17,7 +17,7 @@ def load_object(where: str, example: str) -> tuple[Any, Any]:
     """
     module_name, _, name = where.partition(":")
     if not module_name or not name:
-        raise ConfigError(f"{where!r}: module:name, as in {example}")
+        raise ConfigError(f"{where!r} must be module:name, as in {example}")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from typing import Any
+
+from ..api import Transport
 from .console import json_line, make_console, one_line, say
 from .options import Debug, GroupOrAll, Json, Queue, Url
 from .queue import named, open_queue
+
+PAGE = 10_000
 
 
 def pause(
@@ -19,7 +25,27 @@ def pause(
     if json:
         json_line({"paused": group, "queue": queue or ""})
     else:
-        say(make_console(), f"Paused {which(group, queue)}; `rqfast resume` ends it.")
+        say(make_console(), f"Paused {which(group, queue)}; `{_ends_it(group, queue)}` ends it.")
+
+
+def _ends_it(group: str | None, queue: str | None) -> str:
+    """The command that does (str)."""
+    words = ["rqfast", "resume", *(["--queue", queue] if queue else [])]
+    if group is not None:
+        words += ["--", group] if group.startswith("-") else [group]
+    return one_line(shlex.join(words))
+
+
+def is_paused(transport: Transport[Any], group: str | None) -> bool:
+    """Whether the group is paused by name; without one, the whole queue."""
+    if group is None:
+        return transport.stats().queue_paused
+    page = transport.groups(state="paused", limit=PAGE)
+    while page:
+        if any(one.group_id == group for one in page):
+            return True
+        page = transport.groups(state="paused", limit=PAGE, after=page[-1]) if len(page) == PAGE else []
+    return False
 
 
 def which(group: str | None, queue: str | None) -> str:

@@ -21,6 +21,8 @@ BEAT = 0.2
 LOOK = 0.5
 # The pause before a process that died is started again, in seconds: it doubles while it keeps dying.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+# How long those that run get to end when something else has failed, in seconds, before they are killed.
+LAST_GRACE = 15.0
 # Who has lived so long starts again with the first pause.
 HEALTHY = 30.0
 
@@ -75,9 +77,7 @@ class Processes:
                 time.sleep(BEAT)
             self._end()
         finally:
-            for place in self._places:
-                if place.process is not None:
-                    place.process.kill()
+            self._clear()
             for number, handler in before.items():
                 signal.signal(number, handler)
         return self._status
@@ -101,10 +101,15 @@ class Processes:
     def _start(self, place: Place, now: float) -> None:
         # In a session of its own: Ctrl-C is for us, and we tell them.
         flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-        place.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, start_new_session=sys.platform != "win32", creationflags=flags
-        )
         place.began = now
+        try:
+            place.process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, start_new_session=sys.platform != "win32", creationflags=flags
+            )
+        except OSError as error:  # no memory, no files, no processes: the others work on
+            pause = place.died(now)
+            log.warning("process %d cannot be started (%s); the next try in %.1f s", place.number, error, pause)
+            return
         log.info("process %d of %d: pid %d", place.number, len(self._places), place.process.pid)
 
     def _look(self, place: Place, now: float) -> None:
@@ -132,10 +137,23 @@ class Processes:
         for place in self._places:
             place.process, place.ended, place.due, place.pause = None, False, 0.0, FIRST_PAUSE
 
+    def _running(self) -> list[subprocess.Popen[bytes]]:
+        return [one for one in (place.process for place in self._places) if one is not None and one.poll() is None]
+
+    def _clear(self) -> None:
+        """Leave none behind, whatever has failed: they may end their work, unless they are told to stop once more."""
+        running, told, until = self._running(), self._stops, time.monotonic() + LAST_GRACE
+        for process in running:
+            _tell(process, kill=False)
+        while any(process.poll() is None for process in running):
+            if self._stops > told or time.monotonic() > until:
+                for process in running:
+                    process.kill()
+            time.sleep(BEAT / 4)
+
     def _end(self) -> None:
         """Tell all to stop, and wait; told a second time, they are to stop at once, a third time they are killed."""
-        # One that has died before is no fault of the stop.
-        running = [one for one in (place.process for place in self._places) if one is not None and one.poll() is None]
+        running = self._running()  # one that has died before is no fault of the stop
         told = 0
         while any(process.poll() is None for process in running):
             if told < max(1, self._stops):

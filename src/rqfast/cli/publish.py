@@ -18,10 +18,10 @@ from .checkpoint import Checkpoint
 from .console import json_line, make_console, say, tell
 from .exits import Misused
 from .interrupts import Interrupts
-from .lines import Lines, Numbered, Shape, parse
+from .lines import Damaged, Lines, Numbered, Shape, parse
 from .options import Debug, Json, Queue, Url
 from .progress import Bar
-from .queue import open_queue
+from .queue import MISSING_OR_CREATE, open_queue
 from .wording import count
 from .wording import rate as a_second
 
@@ -29,7 +29,6 @@ from .wording import rate as a_second
 KEPT = 86400
 MOST = 20_000
 STDIN = "-"
-MISSING = "check --url and --queue, or make it with --create"
 
 
 def publish(
@@ -71,7 +70,7 @@ def publish(
         if file is not None or group_field is not None or resume is not None or skip or dedup_field is not None:
             raise Misused("GROUP is for one message; leave it out where lines are published")
         raw = _event(event)
-        with open_queue(url, queue, create=create, missing=MISSING) as transport:
+        with open_queue(url, queue, create=create, missing=MISSING_OR_CREATE) as transport:
             seq = transport.publish(group, raw, dedup_id=dedup_id, **told)
         if json:
             json_line({"seq": seq})
@@ -89,7 +88,7 @@ def publish(
         checkpoint.progress.lines = checkpoint.progress.lines or skip
         shape = Shape(group_field, dedup_field, told, None if resume is None else checkpoint.progress.run)
         options = {} if resume is None else {"dedup_window": KEPT}
-        with open_queue(url, queue, create=create, missing=MISSING, **options) as transport:
+        with open_queue(url, queue, create=create, missing=MISSING_OR_CREATE, **options) as transport:
             _Publishing(transport, lines, shape, checkpoint, rate, resumes=resume is not None).run(json)
 
 
@@ -138,17 +137,22 @@ class _Publishing:
             say(make_console(), f"Published {count(self.done, 'message')}{speed}.")
         if interrupted:
             more = ", and of what was on its way some may be" if self._interrupts.torn else ""
-            tell(f"rqfast: interrupted; {self._so_far()}{more}; go on with {self._how()}")
+            tell(f"rqfast: interrupted; {self._so_far()}{more}; {self._how()}")
             raise KeyboardInterrupt
 
     def _pieces(self, bar: Bar) -> None:
         most = MOST if self._rate is None else max(1, min(MOST, int(self._rate / 4)))
-        for last, lines in self._lines.pieces(self._checkpoint.progress.lines, most):
-            with self._interrupts.step():
-                self._piece(last, lines)
-            bar.update(self.done, self._lines.position)
-            if self._rate is not None:
-                time.sleep(max(0.0, self._began + self.done / self._rate - time.monotonic()))
+        try:
+            if self._resumes:
+                self._checkpoint.begin(self._lines.first())
+            for last, lines in self._lines.pieces(self._checkpoint.progress.lines, most):
+                with self._interrupts.step():
+                    self._piece(last, lines)
+                bar.update(self.done, self._lines.position)
+                if self._rate is not None:
+                    time.sleep(max(0.0, self._began + self.done / self._rate - time.monotonic()))
+        except Damaged as error:
+            raise Damaged(f"{error}; {self._so_far()}; get the whole file and {self._how()}") from error
 
     def _piece(self, last: int, lines: Sequence[Numbered]) -> None:
         """Publish some lines, of which `last` is the number of the last one, and note that they are in."""
@@ -160,7 +164,8 @@ class _Publishing:
             raise self._stopped(error, lines) from error.__cause__
         self._note(lines, len(messages), last if fault is None else None)
         if fault is not None:
-            raise InvalidMessage(f"{fault}; {self._so_far()}; mend it and go on with {self._how()}", "line")
+            self._checkpoint.mended()
+            raise InvalidMessage(f"{fault}; {self._so_far()}; mend it and {self._how()}", "line")
 
     def _note(self, lines: Sequence[Numbered], messages: int, last: int | None = None) -> None:
         if last is None:
@@ -171,15 +176,16 @@ class _Publishing:
         """The same error, with lines where it says items."""
         cause = error.__cause__
         if isinstance(cause, InvalidMessage) and cause.item is not None:
+            self._checkpoint.mended()
             what = f"line {lines[cause.item][0]}: {str(cause).removeprefix(f'item {cause.item}: ')}"
-            text = f"{what}; {self._so_far()}; mend it and go on with {self._how()}"
+            text = f"{what}; {self._so_far()}; mend it and {self._how()}"
             return InvalidMessage(text, cause.argument)
         text = f"{cause}; {self._so_far()}"
         if error.unknown:
             text += f", and of the next {count(error.unknown, 'message')} some may be"
             if self._resumes:
                 text += " (--resume publishes none twice)"
-        told = PublishIncomplete(f"{text}; go on with {self._how()}", error.seqs, error.index, error.unknown)
+        told = PublishIncomplete(f"{text}; {self._how()}", error.seqs, error.index, error.unknown)
         told.__cause__ = cause
         return told
 
@@ -189,8 +195,9 @@ class _Publishing:
 
     def _how(self) -> str:
         if self._resumes:
-            return "the same command"
-        return f"--skip {self._checkpoint.progress.lines}"
+            return "go on with the same command"
+        lines = self._checkpoint.progress.lines
+        return f"go on with --skip {lines}" if lines else "start again"
 
 
 def _event(text: str | None) -> bytes:
@@ -210,6 +217,6 @@ def _headers(given: list[str] | None) -> dict[str, Header] | None:
     for one in given or ():
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise Misused(f"--header {one}: NAME=VALUE")
+            raise Misused(f"--header {one}: it must be NAME=VALUE")
         told[name] = value
     return told or None

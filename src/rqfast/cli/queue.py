@@ -15,7 +15,9 @@ PATIENCE = 5
 
 IN_MEMORY = ":memory:"
 NO_QUEUE = "is not in this database"
+NO_FILE = "there is no file"
 MISSING = "check --url and --queue"
+MISSING_OR_CREATE = "check --url and --queue, or make it with --create"
 
 
 def place(url: str | None) -> tuple[str, bool]:
@@ -55,13 +57,18 @@ def open_queue(
     if is_rqlite:
         options |= {"connect_retries": PATIENCE} | ({} if timeout is None else {"timeout": timeout})
     elif not create and not Path(sqlite_path(where)).exists():
-        raise SchemaError(f"there is no file {sqlite_path(where)}: {missing}")
+        raise SchemaError(f"{NO_FILE} {sqlite_path(where)}: {missing}")
     try:
         return connect(where, queue=queue or None, create=create, **options)
     except SchemaError as error:
-        if NO_QUEUE not in str(error):
+        if not is_missing(error):
             raise
         raise SchemaError(f"{error}; {missing}") from error
+
+
+def is_missing(error: SchemaError) -> bool:
+    """Whether a queue, or its file, is not there."""
+    return NO_QUEUE in str(error) or str(error).startswith(NO_FILE)
 
 
 def named(queue: str | None) -> str:

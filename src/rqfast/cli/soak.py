@@ -17,6 +17,7 @@ from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
 from .options import Debug, Url, UrlFirst
 from .queue import place
+from .wording import count
 
 INTERRUPTED = 130
 BROKEN, TOO_LITTLE = 1, 2
@@ -170,8 +171,8 @@ def soak(
 def introduction(plan: Plan) -> str:
     """What is about to be done (str)."""
     return (
-        f"rqfast soak: {plan.publishers} publishers, {plan.workers} workers and {plan.subscribers} subscribers, "
-        f"{plan.groups:,} groups, "
+        f"rqfast soak: {count(plan.publishers, 'publisher')}, {count(plan.workers, 'worker')} and "
+        f"{count(plan.subscribers, 'subscriber')}, {count(plan.groups, 'group')}, "
         f"in the new queue {plan.queue} of {without_password(plan.url)}; seed {plan.seed}"
     )
 

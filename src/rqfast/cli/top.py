@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.live import Live
 
 from ..api import Transport
-from ..errors import RqfastError
 from .console import json_line, make_console, one_line, without_password
 from .exits import Misused
 from .keys import DOWN, ESCAPE, UP, Keys
 from .options import Debug, Json, Queue, Url
+from .pause import is_paused
 from .queue import named, open_queue, place
-from .top_feed import Feed
+from .top_feed import Feed, trouble
 from .top_screen import View, draw
 from .wording import count
 
@@ -168,8 +168,8 @@ class _Screen:
     def _do(self, action: Callable[[], str]) -> None:
         try:
             self._view.line = action()
-        except RqfastError as error:
-            self._view.line = " ".join(str(error).split())
+        except Exception as error:
+            self._view.line = trouble(error)
         self._feed.hurry()
         self._feed.news.set()
 
@@ -180,8 +180,11 @@ def _paused(transport: Transport[Any], group: str | None, what: str) -> str:
 
 
 def _resumed(transport: Transport[Any], group: str | None, what: str) -> str:
+    was = is_paused(transport, group)
     transport.resume(group)
-    return f"Resumed {what}."
+    if was:
+        return f"Resumed {what}."
+    return f"{what[:1].upper()}{what[1:]} was not paused."
 
 
 def _redriven(transport: Transport[Any], group: str | None) -> str:

@@ -46,6 +46,14 @@ class Seen:
     history: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
 
+def trouble(error: Exception) -> str:
+    """What an error says, in a line (str)."""
+    text = " ".join(str(error).split())
+    if text and isinstance(error, RqfastError | OSError):
+        return text
+    return f"{type(error).__name__}: {text} (a fault of rqfast)"
+
+
 class Feed:
     """Looks at a queue each `every` seconds.
 
@@ -87,9 +95,9 @@ class Feed:
             stats = self._transport.stats()
             groups = self._transport.groups(order=self.order, limit=GROUPS)
             overview = asyncio.run(look(self._where, self._is_rqlite, self._queue))
-        except (RqfastError, OSError) as error:
+        except Exception as error:  # whatever it is, it is shown, and the next look may do better
             with self.lock:
-                self.seen.trouble = " ".join(str(error).split())
+                self.seen.trouble = trouble(error)
         else:
             self._take_in(stats, groups, overview)
         self.seen.looks += 1

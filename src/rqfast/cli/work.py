@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import ConfigError
+from ..errors import ConfigError, SchemaError
 from ..worker.counts import Counts
 from ..worker.worker import Worker
 from .console import json_line, make_console, say
@@ -21,6 +21,7 @@ from .exits import Misused
 from .loading import load_object
 from .options import Debug, Json
 from .processes import Processes
+from .queue import MISSING_OR_CREATE, is_missing
 from .reloading import Files
 
 log = logging.getLogger("rqfast.work")
@@ -47,6 +48,7 @@ def work(
     queue: Annotated[
         str | None, typer.Option("--queue", "-q", help="Queue, of a worker that names none.", metavar="NAME")
     ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the queue (and the file) if it is not there.")] = False,
     processes: Annotated[
         int, typer.Option(min=1, max=MOST, help="So many at once; one that dies is started again.")
     ] = 1,
@@ -66,14 +68,25 @@ def work(
     _log_to_stderr(log_level)
     if processes > 1 or reload:
         arguments = [target, *(["--url", url] if url else []), *(["--queue", queue] if queue else [])]
-        arguments += ["--log-level", log_level.value, *(["--debug"] if debug else [])]
+        arguments += [
+            *(["--create"] if create else []),
+            "--log-level",
+            log_level.value,
+            *(["--debug"] if debug else []),
+        ]
         crew = Processes(arguments, processes, Files() if reload else None)
         raise typer.Exit(crew.run())
     worker = load(target)
-    worker.use(url or None, queue=queue or None)
+    worker.use(url or None, queue=queue or None, create=create)
     if supervised:
         _stop_with_parent()
-    counts = worker.run()
+    try:
+        counts = worker.run()
+    except SchemaError as error:
+        if not is_missing(error):
+            raise
+        text = str(error).removesuffix(", and create=False makes none")
+        raise Misused(f"{text}; {MISSING_OR_CREATE}") from error
     if json:
         json_line(asdict(counts))
     elif supervised:
@@ -93,7 +106,9 @@ def load(target: str) -> Worker:
     except ConfigError as error:
         raise Misused(str(error)) from error
     if not isinstance(found, Worker):
-        raise Misused(f"{target} is an rqfast.Worker, not {type(found).__name__}")
+        what = type(found).__name__
+        an = "an" if what[0] in "aeiouAEIOU" else "a"
+        raise Misused(f"{target} is {an} {what}; an rqfast.Worker is needed")
     return found
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import errno
+import os
+import re
+import socket
 import ssl
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +32,8 @@ _NOT_APPLIED = (
 )
 # The other side went away in the handshake, as when a node ends.
 _TLS_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+REFUSED = "connection refused"
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 _SCHEMA = (
     "no such table",
@@ -152,9 +158,24 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
     return _fatal(StatementError(f"{node}: {text} ({name}); {became}", text, name))
 
 
+def why(error: BaseException) -> str:
+    """Why no reply came (str); of a connection that was not made the system's reason, without aiohttp's words."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        cause = error.os_error
+        if isinstance(cause, ConnectionRefusedError):
+            return REFUSED
+        # Of a name with several addresses asyncio has one text with all of them.
+        numbers = {cause.errno} if cause.errno else {int(n) for n in _ERRNO.findall(str(cause))}
+        number = numbers.pop() if len(numbers) == 1 else None
+        if number is not None and number in errno.errorcode and not isinstance(cause, socket.gaierror):
+            return REFUSED if number == errno.ECONNREFUSED else os.strerror(number).lower()
+        return f"no connection: {cause.strerror or cause}"
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
 def of_exception(error: BaseException, node: str) -> Result:
     """Classify a request that got no reply."""
-    text = f"{type(error).__name__} {error}".strip()
+    text = why(error)
     refused = tls_refused(error, node)
     if refused is not None:
         return _fatal(refused)

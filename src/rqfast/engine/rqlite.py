@@ -15,7 +15,7 @@ import orjson
 
 from ..errors import RqfastError, Unavailable
 from .cluster import Cluster
-from .outcome import Kind, Reply, Result, of_exception, of_reply, speaks_tls, tls_refused
+from .outcome import Kind, Reply, Result, of_exception, of_reply, speaks_tls, tls_refused, why
 
 # Not /db/request, which prepares each statement three times, and commits the rest when one does not prepare.
 EXECUTE = "/db/execute?transaction"
@@ -201,7 +201,7 @@ class RqliteEngine:
                 if reply.status in (401, 403):
                     return await self._ask_by_query(node, suspect)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._trouble(node, f"{type(error).__name__}: {error}".rstrip(": "), tls_refused(error, node))
+            self._trouble(node, why(error), tls_refused(error, node))
             return None
         leader = self.cluster.learn(body, suspect) if reply.status == 200 else None
         if leader is not None:

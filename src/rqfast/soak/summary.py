@@ -40,7 +40,7 @@ def summary(result: Result) -> dict[str, str]:
         "messages": f"{shown.messages:,} in {shown.groups:,} groups, {shown.messages / seconds:,.0f} a second",
         "done": f"{shown.done:,} acknowledgements were confirmed, of {shown.leases:,} leases",
         "other calls": ", ".join(f"{count:,} {name}" for name, count in sorted(shown.calls.items()) if name != "ack"),
-        "killed": f"{_killed(result)}, {shown.cut:,} calls were under way in them",
+        "killed": f"{_killed(result)}, {shown.cut:,} {'call' if shown.cut == 1 else 'calls'} under way in them",
         "lapsed": f"{shown.lapses:,} leases; {shown.taken_over:,} were taken over, {shown.orphans:,} of killed workers",
         "refused": f"{shown.refused:,} settlements of leases that were lost; {shown.late:,} late ones were accepted",
         "not applied": f"{shown.unavailable:,} calls, as they were told",
@@ -110,7 +110,10 @@ def _plain(shown: Shown) -> dict[str, Any]:
 
 def _killed(result: Result) -> str:
     counts = Counter(KINDS[kill.who[0]] for kill in result.kills)
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "none"
+    return (
+        ", ".join(f"{count:,} {kind.removesuffix('s') if count == 1 else kind}" for kind, count in counts.items())
+        or "none"
+    )
 
 
 def _unknown(shown: Shown) -> str:

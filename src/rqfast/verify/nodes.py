@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from ..engine.outcome import why
 from ..engine.rqlite import RqliteEngine
 from ..errors import ConfigError, Unavailable
 from .found import NodeState
@@ -58,14 +59,10 @@ class Nodes:
             raise self._engine.unavailable("none was found")
         listed = _json(await self._get(leader, "/nodes?ver=2&nonvoters&timeout=2s"))
         by_id = await self._seeds()
-        self.states = []
-        for node in listed["nodes"]:
-            told = node.get("api_addr") or None
-            address = by_id.get(node["id"]) or (self._engine.cluster.address(told) if told else None)
-            state = NodeState(str(node["id"]), address)
-            if address is None:
-                state.error = f"down ({node.get('error') or 'it tells no address'}; raft address {node.get('addr')})"
-            self.states.append(state)
+        try:
+            self.states = [self._state(node, by_id) for node in listed["nodes"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Unavailable(f"{leader}: it answers /nodes with something else", (leader,)) from error
         await self.look()
 
     async def look(self) -> None:
@@ -98,6 +95,15 @@ class Nodes:
         raise BadRead(str(text))
 
     # -- asking ---------------------------------------------------------------------------------------------
+
+    def _state(self, node: dict[str, Any], by_id: dict[str, str]) -> NodeState:
+        """A node as the leader lists it."""
+        told = node.get("api_addr") or None
+        address = by_id.get(node["id"]) or (self._engine.cluster.address(told) if told else None)
+        state = NodeState(str(node["id"]), address)
+        if address is None:
+            state.error = f"down ({node.get('error') or 'it tells no address'}; raft address {node.get('addr')})"
+        return state
 
     async def _look(self, state: NodeState) -> None:
         assert state.address is not None
@@ -141,7 +147,7 @@ class Nodes:
 
 
 def _why(error: BaseException) -> str:
-    return f"no answer ({type(error).__name__}: {error})".replace(": )", ")")
+    return f"no answer ({why(error)})"
 
 
 def _json(body: bytes) -> Any:

@@ -411,8 +411,11 @@ class Station:
         if ask and self.subscription.on_error is not None:
             return "on_error is asked"
         if cap is not None and context.attempt >= cap:
-            return f"it is given up, after {context.attempt} attempts"
-        return "it goes again" if cap is None else f"it goes again, {cap - context.attempt} attempts are left"
+            return f"it is given up, after {context.attempt} attempt{'' if context.attempt == 1 else 's'}"
+        if cap is None:
+            return "it goes again"
+        left = cap - context.attempt
+        return f"it goes again, {left} {'attempt is' if left == 1 else 'attempts are'} left"
 
     def _pause_after(self, context: Context) -> float:
         try:
@@ -427,7 +430,7 @@ class Station:
         if isinstance(outcome, Retry | RetryAfter) and cap is not None and context.attempt >= cap:
             error = outcome.error if isinstance(outcome, Failed) else None
             what = "failed" if error is not None else "not done"
-            return Buried(f"{what} after {context.attempt} attempts", error)
+            return Buried(f"{what} after {context.attempt} attempt{'' if context.attempt == 1 else 's'}", error)
         if isinstance(outcome, Ack):
             publish, statements = context.collected
             if publish or statements:

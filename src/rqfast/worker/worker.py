@@ -182,8 +182,17 @@ class Worker:
         """What operators see as the holder of its messages."""
         return f"{self.name}@{default_worker()}"[:200]
 
-    def use(self, url: str | os.PathLike[str] | None = None, *, queue: str | None = None) -> None:
+    def use(
+        self,
+        url: str | os.PathLike[str] | None = None,
+        *,
+        queue: str | None = None,
+        create: bool | None = None,
+    ) -> None:
         """Take this database, and this queue, where it was declared without; before it runs.
+
+        `create` says whether a queue that is not there is made, where the declaration does not; the bookkeeping of a
+        worker that serves tables only always is.
 
         Raises:
             ConfigError: it was declared with another one.
@@ -195,6 +204,9 @@ class Worker:
             self._source = url
         if queue is not None:
             self._options["queue"] = check_queue(queue)
+        tables_only = self._options["queue"] is None and all(one.inbox is not None for one in self.subscriptions)
+        if create is not None and not tables_only:
+            self._options.setdefault("create", create)
 
     # -- running ------------------------------------------------------------------------------------------
 
