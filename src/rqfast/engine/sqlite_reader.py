@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
 from typing import Any
+
+from .hold import Hold, let_go
 
 # Connections of a parent process: closing one in the child would touch the parent's locks and log, so they stay.
 inherited: list[sqlite3.Connection] = []
@@ -30,18 +31,22 @@ class SqliteReader:
         self._busy_timeout = busy_timeout
         self._db: sqlite3.Connection | None = None
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = Hold()
 
     def ask(self, statements: Sequence[Sequence[Any]]) -> list[list[list[Any]]]:
         """The rows of each statement; raises what sqlite3 raises."""
         self._after_fork()
-        with self._lock:
-            if self._db is None:
-                self._db = sqlite3.connect(
-                    self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
-                )
-                self._db.execute("PRAGMA query_only=1")
-            return read_together(self._db, statements)
+        try:
+            with self._lock:
+                if self._db is None:
+                    self._db = sqlite3.connect(
+                        self._path, timeout=self._busy_timeout, isolation_level=None, check_same_thread=False
+                    )
+                    self._db.execute("PRAGMA query_only=1")
+                return read_together(self._db, statements)
+        except BaseException:
+            let_go(self._lock)
+            raise
 
     def close(self) -> None:
         """Close the connection; a later question opens another."""
@@ -56,4 +61,4 @@ class SqliteReader:
             return
         if self._db is not None:
             inherited.append(self._db)
-        self._db, self._lock, self._pid = None, threading.Lock(), os.getpid()
+        self._db, self._lock, self._pid = None, Hold(), os.getpid()

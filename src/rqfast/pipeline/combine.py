@@ -12,6 +12,7 @@ from copy import copy
 from typing import Any
 
 from .._core import Batch, Batcher, Call, Claim, Many, Publish, Settle, Slot, first_of_each, give_back
+from ..engine.hold import Hold, let_go
 from ..engine.sqlite import SqliteEngine
 from ..engine.sqlite_caller import SqliteCaller
 from ..errors import Closed, OutcomeUnknown, RqfastError, Unavailable
@@ -48,10 +49,10 @@ class Combiner:
     def restart(self) -> None:
         """New locks and no calls: in a child process, what waits is the parent's."""
         self._batcher = Batcher(1, self._max_batch, MAX_SIZE)
-        self._door = threading.Lock()
-        self._writing = threading.Lock()
+        self._door = Hold()
+        self._writing = Hold()
         self._runner = Runner(self._run_waiting, "rqfast: publish_soon")
-        self._forking: list[threading.Lock] = []
+        self._forking: list[threading.RLock] = []
         self._sleepers: set[threading.Lock] = set()
 
     def before_fork(self) -> None:
@@ -70,10 +71,14 @@ class Combiner:
 
     def start(self, calls: Sequence[Call]) -> None:
         """Take in calls; they run when a thread waits for one of them, or for another."""
-        with self._door:
-            if self.closed:
-                raise Closed("this transport was closed")
-            self._batcher.add_all(calls)
+        try:
+            with self._door:
+                if self.closed:
+                    raise Closed("this transport was closed")
+                self._batcher.add_all(calls)
+        except BaseException:
+            let_go(self._door)
+            raise
 
     def expect(self, call: Call, backlog: ThreadBacklog) -> futures.Future[Any]:
         """The future of a call that no thread will wait for."""
@@ -89,12 +94,15 @@ class Combiner:
         self._runner.check_thread()
 
     def _run_waiting(self) -> None:
-        while self._batcher.waiting() or self._batcher.unfinished(0) is not None:
+        while self._is_waited_for():
             with self._writing:
                 try:
                     self._run_batch()
                 except Exception as error:
                     self._abort(error)
+
+    def _is_waited_for(self) -> bool:
+        return bool(self._batcher.waiting()) or self._batcher.unfinished(0) is not None
 
     def _abort(self, error: Exception) -> None:
         """A fault of ours or of the user's clock: the callers must not wait for ever."""
@@ -119,6 +127,7 @@ class Combiner:
             if self._runner.has_outcomes:
                 self._runner.want()
         except BaseException:
+            let_go(self._door, self._writing)
             if undo is not None:
                 undo()
             slot.abandon()
@@ -195,8 +204,12 @@ class Combiner:
             raise Closed("this transport was closed")
         if self._engine.reads_apart:
             return self._engine.ask(names, statements)
-        with self._writing:
-            return self._engine.ask(names, statements)
+        try:
+            with self._writing:
+                return self._engine.ask(names, statements)
+        except BaseException:
+            let_go(self._writing)
+            raise
 
     # -- claims -------------------------------------------------------------------------------------------
 
@@ -247,6 +260,7 @@ class Combiner:
                 raise truthful(failure, [None])
             return found
         except BaseException:
+            let_go(self._door, self._writing)
             self._release(slot)
             raise
 
@@ -261,10 +275,14 @@ class Combiner:
                 self._run_batch()
 
     def _look(self, call: Claim) -> bool:
-        with self._writing:
-            if self.closed:
-                raise Closed("this transport was closed")
-            work, next_ready = self._engine.look(call.min_priority)
+        try:
+            with self._writing:
+                if self.closed:
+                    raise Closed("this transport was closed")
+                work, next_ready = self._engine.look(call.min_priority)
+        except BaseException:
+            let_go(self._writing)
+            raise
         self._watch.looked(work, next_ready)
         return work
 
@@ -291,13 +309,17 @@ class Combiner:
 
     def close(self) -> None:
         """Let what was begun end, then close the database."""
-        with self._door:
-            self.closed = True
-        self.stir()
-        with self._writing:
-            try:
-                while not self._engine.closed and (self._batcher.waiting() or self._batcher.unfinished(0) is not None):
-                    self._run_batch()
-            finally:
-                self._engine.close()
+        try:
+            with self._door:
+                self.closed = True
+            self.stir()
+            with self._writing:
+                try:
+                    while not self._engine.closed and self._is_waited_for():
+                        self._run_batch()
+                finally:
+                    self._engine.close()
+        except BaseException:
+            let_go(self._door, self._writing)
+            raise
         self._runner.stop()

@@ -10,6 +10,7 @@ from concurrent import futures
 from typing import Any
 
 from .._core import Call, Relay
+from ..engine.hold import Hold, let_go
 from ..errors import RqfastError
 from .backlog import Pending, ThreadBacklog
 
@@ -17,13 +18,13 @@ from .backlog import Pending, ThreadBacklog
 FINISHED = "FINISHED"
 
 # Held while a future gets its locks, or an outcome without them.
-_door = threading.Lock()
+_door = Hold()
 
 
 def _after_fork() -> None:
     # A thread that is not here may have held it.
     global _door
-    _door = threading.Lock()
+    _door = Hold()
 
 
 if hasattr(os, "register_at_fork"):
@@ -48,12 +49,16 @@ class SoonFuture(futures.Future[Any]):
     def __getattr__(self, name: str) -> Any:
         if name not in ("_condition", "_waiters", "_done_callbacks"):
             raise AttributeError(f"{type(self).__name__} has no {name}")
-        with _door:
-            mine = self.__dict__
-            if "_condition" not in mine:
-                # Room for the next publish comes before what callbacks of the user do.
-                ended = [] if self._state == FINISHED else [self.backlog.ended]
-                mine |= {"_waiters": [], "_done_callbacks": ended, "_condition": threading.Condition()}
+        mine = self.__dict__
+        try:
+            with _door:
+                if "_condition" not in mine:
+                    # Room for the next publish comes before what callbacks of the user do.
+                    ended = [] if self._state == FINISHED else [self.backlog.ended]
+                    mine |= {"_waiters": [], "_done_callbacks": ended, "_condition": threading.Condition()}
+        except BaseException:
+            let_go(_door)
+            raise
         return mine[name]
 
     @property
@@ -125,7 +130,7 @@ class Runner:
         self._work = work
         self._name = name
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._starting = Hold()
         self._wanted = threading.Event()
         self._stopping = False
         self._outbox: deque[Relay] = deque()
@@ -147,10 +152,14 @@ class Runner:
     def want(self) -> None:
         """There is something to do."""
         if self._thread is None or not self._thread.is_alive():
-            with self._starting:
-                if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                    self._thread.start()
+            try:
+                with self._starting:
+                    if self._thread is None or not self._thread.is_alive():
+                        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                        self._thread.start()
+            except BaseException:
+                let_go(self._starting)
+                raise
         if not self._wanted.is_set():
             self._wanted.set()
 
