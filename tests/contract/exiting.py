@@ -63,6 +63,15 @@ async def awaiting(url: str, options: dict[str, Any], way: str) -> None:
     transport = rqfast.connect_async(url, **options)
     if way == "exit":
         await _work(await transport, way)  # and is never closed
+    elif way == "SIGTERM":
+        # What a handler of signal.signal raises, asyncio may lose in any callback of its own.
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            async with transport as opened:
+                await _work(opened, way)
+        sys.exit(TOLD_TO_END)
     else:
         async with transport as opened:
             await _work(opened, way)
@@ -90,7 +99,7 @@ async def _work(transport: Any, way: str) -> None:
 
 
 def main(url: str, options: str, colour: str, way: str) -> None:
-    if way == "SIGTERM":
+    if way == "SIGTERM" and colour == "sync":
         signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if colour == "sync":

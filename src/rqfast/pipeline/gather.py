@@ -225,15 +225,16 @@ class Gather:
                 self._settle(batch, self._resolve(batch, rows))
         except RqfastError as error:
             batch.reject(error)
-        except asyncio.CancelledError:
-            batch.reject(self._interrupted(lane))
-            raise
         except Exception as error:
             # A fault of ours or of a library: the callers must not wait for ever.
             log.exception("a request failed in an unexpected way")
             wrapped = OutcomeUnknown(f"this call failed in an unexpected way, and may have taken effect: {error!r}")
             wrapped.__cause__ = error
             batch.reject(wrapped)
+        except BaseException:
+            # Cancelled, or a signal's handler raised (SystemExit): nobody may wait for it.
+            batch.reject(self._interrupted(lane))
+            raise
         finally:
             self._batcher.finish(batch)
             del self._in_flight[lane]
