@@ -89,7 +89,7 @@ class Crew:
             lambda: self.counts()[1] >= before + more or bool(self.errors),
             timeout,
         )
-        assert self.errors == []
+        assert self.errors == [], f"errors: {self.errors!r:.2000}"
 
     def finish(self, view: View, timeout: float = 60) -> list[Call]:
         """Let them work off what there is, end them, and check the history; returns it."""

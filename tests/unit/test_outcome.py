@@ -135,7 +135,13 @@ def test_what_a_server_may_commit_in_part_is_not_called_undone(name: str, text: 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize(
-    "text", ["database or disk is full", "disk I/O error: no space left on device", "database disk image is malformed"]
+    "text",
+    [
+        "database or disk is full",
+        "disk I/O error: no space left on device",
+        "database disk image is malformed",
+        "sql: database is closed",
+    ],
 )
 def test_what_befell_one_node_is_no_refusal(text: str, at: int) -> None:
     """The log had the request: others may have applied it, and the node may when it reads its log again."""

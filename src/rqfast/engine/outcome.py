@@ -54,6 +54,10 @@ _OF_ONE_NODE = (
     "attempt to write a readonly database",
     "database is locked",
     "out of memory",
+    # It is ending.
+    "database is closed",
+    "connection is already closed",
+    "bad connection",
 )
 
 # The statements that give rows.

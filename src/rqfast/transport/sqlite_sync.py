@@ -80,6 +80,10 @@ def sqlite_path(path: Any) -> str:
         raise ConfigError(f"a SQLite database is named by a path or a sqlite:// URL, not by {type(path).__name__}")
     if not path or "\0" in path:
         raise ConfigError("a SQLite database is named by a path or a sqlite:// URL: this is empty, or has a NUL in it")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as error:
+        raise ConfigError("a SQLite database is named by a path: this has a character that no file name has") from error
     if not path.startswith("sqlite:///") and _CREDENTIALS.search(path):
         raise ConfigError("this looks like the URL of a server; that begins with its scheme: http://user:password@host")
     if path.startswith("sqlite://"):
