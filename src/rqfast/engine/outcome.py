@@ -55,9 +55,9 @@ _OF_ONE_NODE = (
     "database is locked",
     "out of memory",
     # It is ending.
-    "database is closed",
-    "connection is already closed",
-    "bad connection",
+    "sql: database is closed",
+    "sql: connection is already closed",
+    "driver: bad connection",
 )
 
 # The statements that give rows.
