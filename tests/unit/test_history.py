@@ -265,6 +265,20 @@ def test_an_extended_lease_lives_longer(history: History) -> None:
     assert history.end().verdict().passed
 
 
+def test_another_message_may_be_in_work_between_the_end_of_a_lease_and_an_extend_that_came_late(
+    history: History,
+) -> None:
+    filled(history, 2)
+    history.settle("dead_letter", history.claim("m1", "w1"))
+    second = history.at(1).claim("m2", "w2")
+    history.at(5).call("extend", "w2", took=2.0, settled=[Settled(second.n, held_of(second).seq, DONE)], seconds=5.0)
+    history.at(5.5).call("redrive", "w1", count=1)
+    history.attempts["m1"] = 0
+    history.at(6.1).work("m1", "w1")
+    history.at(7.5).settle("ack", second)
+    assert history.end().verdict().passed
+
+
 def test_an_ack_in_the_claim_of_the_next(history: History) -> None:
     first = filled(history, 2).claim("m1")
     second = history.claim("m2")

@@ -64,6 +64,9 @@ class Take:
             if settlement.how != "extend":
                 return call.begun
             extended = call.begun + round(call.seconds * SECOND) - slack
+            if settlement.told == DONE and call.ended is not None and call.ended > end:
+                # It may have lapsed, somebody else had another message meanwhile, and then it was extended.
+                return end
             if settlement.told == DONE:
                 end = extended
             else:
