@@ -125,7 +125,7 @@ def _listed(body: bytes) -> list[tuple[str, str, bool, bool]]:
     try:
         return [
             (
-                str(node.get("id")),
+                str(node.get("id") or node.get("api_addr")),
                 str(node.get("api_addr") or ""),
                 bool(node.get("leader")),
                 node.get("reachable", True),
