@@ -46,6 +46,10 @@ class Flight:
         self.client.check_operates(self.batch)
         self.client.check_order(self.batch.calls())
 
+    def unnumber(self) -> None:
+        """It was refused as a whole: its number is still to be spent."""
+        self.lane.number -= 1
+
     def program(self, texts: Texts, later: float = 0.0) -> list[Row]:
         """The statements, for the first time or so much later."""
         one = self.client
@@ -117,6 +121,9 @@ class World(Judge):
             for one in flights:
                 one.number()
             applied = self.store.race([(one.lane.name, one.program(self.texts)) for one in flights])
+            for place, slots in applied:
+                if slots is None:
+                    flights[place].unnumber()
             last = max((number for number, (_, slots) in enumerate(applied) if slots is not None), default=0)
             for number, (place, slots) in enumerate(applied):
                 self.is_behind = number != last and len(applied) > 1
@@ -160,15 +167,15 @@ class World(Judge):
             if not flight.batch.alone or "NOT NULL" not in str(error):
                 raise
             assert self.everything() == before, "a bundle that was refused changed something"
+            flight.unnumber()
             self._refused_whole(flight)
             return
         self._answered(flight, slots, fate)
 
     def _refused_whole(self, flight: Flight) -> None:
-        """It is a bundle that must not be done in part; its number is still to be spent."""
+        """It is a bundle that must not be done in part."""
         assert flight.batch.alone, f"a request of lane {flight.lane.name} was refused"
         self._compare_refused(flight.lane, flight.batch, flight.client)
-        flight.lane.number -= 1
         flight.over()
 
     def _answered(self, flight: Flight, slots: Slots, fate: str = ANSWERED) -> None:

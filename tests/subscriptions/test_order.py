@@ -142,7 +142,7 @@ def test_dead_letters_in_another_group(place: Place) -> None:
         async with serving(worker):
             await worker.publish("crm", {"customer": 7})
             await until(lambda: buried, "the dead letter")
-        assert buried == [({"customer": 7}, "failed after 1 attempts", "crm", "KeyError: 'customer'")]
+        assert buried == [({"customer": 7}, "failed after 1 attempt", "crm", "KeyError: 'customer'")]
 
     run(scenario())
 
