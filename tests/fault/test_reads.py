@@ -60,3 +60,24 @@ def test_what_comes_with_the_reply_needs_no_read(q: FaultyQueue) -> None:
     rule.release()
     q.proxied.clear()
     assert rows(q, "event") == [('"new"',)]
+
+
+def test_a_leader_that_has_not_applied_its_log_yet_is_asked_again(q: FaultyQueue) -> None:
+    """What one sees that answers by what it has so far, right after it was started or elected."""
+    view = q.open(timeout=20)
+    assert view.claim("w", 60) is None
+    rule = q.proxy.answer(200, b'{"results":[{"error":"no such table: x"}]}', lambda sent: "level=weak" in sent.path)
+    told: list[object] = []
+
+    def wait_for_work() -> None:
+        try:
+            told.append(view.claim("w", 60, wait=10))
+        except rqfast.RqfastError as error:
+            told.append(error)
+
+    waiting = threading.Thread(target=wait_for_work, daemon=True)
+    waiting.start()
+    rule.wait()
+    q.open(timeout=20).publish(GROUP, 1)
+    waiting.join(30)
+    assert [type(one) for one in told] == [rqfast.Lease], told

@@ -7,13 +7,13 @@ import base64
 import contextlib
 import io
 import ssl as ssl_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import aiohttp
 import orjson
 
-from ..errors import RqfastError, Unavailable
+from ..errors import RqfastError, SchemaError, StatementError, Unavailable
 from .cluster import Cluster
 from .outcome import Kind, Reply, Result, of_exception, of_reply, speaks_tls, tls_refused, why
 
@@ -25,11 +25,13 @@ CERTAIN_READ = "/db/query?level=linearizable"
 READ_TOGETHER = "/db/query?level=linearizable&transaction"
 
 CONNECT_TIMEOUT = 2.0
-NODES_TIMEOUT = 1.5
-# How long a node that is asked waits for the others to tell it their addresses: one that hangs makes it wait so long.
-# Addresses told before will do, but for each fourth time: they may have changed.
-ADDRESSES_KNOWN, ADDRESSES_NEW = "250ms", "1s"
-TIMES_KNOWN = 3
+# How long a request is unanswered before somebody is asked whether another node leads, and how often then (seconds).
+UNANSWERED, ASK_EVERY = 0.5, 0.25
+# How long a node that is asked waits for the others to tell it their addresses (one that hangs makes it wait so long),
+# and how long it is waited for itself.  Where addresses were told before, each fourth question is asked in the long
+# form as well, beside the short one: they may have changed.
+SHORT, LONG = ("250ms", 0.75), ("1s", 1.5)
+LONG_EACH = 4
 FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
 NO_ANSWER = "no answer"
 LARGE = 1 << 20
@@ -164,13 +166,18 @@ class RqliteEngine:
         if not self.cluster.discover:
             self.cluster.leader = self.cluster.next_seed()
             return self.cluster.leader
+        if suspect is not None and self.cluster.leader not in (None, suspect):
+            return self.cluster.leader  # somebody else asked
         if self._finding is None or self._finding.done():
             self._finding = asyncio.create_task(self._find_leader(suspect), name="rqfast: who leads")
         return await asyncio.shield(self._finding)
 
     async def _find_leader(self, suspect: str | None) -> str | None:
         nodes = [node for node in self.cluster.nodes if node != suspect]
-        asked = [asyncio.create_task(self._ask(node, suspect)) for node in nodes]
+        if self.cluster.knows_all and self._misses % LONG_EACH == LONG_EACH - 1:
+            self._learn_beside(nodes, suspect)
+        form = SHORT if self.cluster.knows_all else LONG
+        asked = [asyncio.create_task(self._ask(node, suspect, form)) for node in nodes]
         try:
             for answer in asyncio.as_completed(asked):
                 leader = await answer
@@ -187,15 +194,14 @@ class RqliteEngine:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
 
-    async def _ask(self, node: str, suspect: str | None) -> str | None:
+    async def _ask(self, node: str, suspect: str | None, form: tuple[str, float] = LONG) -> str | None:
         assert self._session is not None
         self._refusals.pop(node, None)
+        others_within, within = form
         try:
             async with (
-                asyncio.timeout(NODES_TIMEOUT),
-                self._session.get(
-                    f"{node}/nodes?ver=2&timeout={self._addresses_within()}", allow_redirects=False
-                ) as reply,
+                asyncio.timeout(within),
+                self._session.get(f"{node}/nodes?ver=2&timeout={others_within}", allow_redirects=False) as reply,
             ):
                 body = await reply.read()
                 if reply.status in (401, 403):
@@ -211,10 +217,6 @@ class RqliteEngine:
             text = "knows no leader" if reply.status == 200 and b'"nodes"' in body else f"HTTP {reply.status} {found!r}"
             self._trouble(node, text, speaks_tls(body, node))
         return leader
-
-    def _addresses_within(self) -> str:
-        known = self.cluster.knows_all and self._misses % (TIMES_KNOWN + 1) < TIMES_KNOWN
-        return ADDRESSES_KNOWN if known else ADDRESSES_NEW
 
     def _trouble(self, node: str, text: str, refusal: RqfastError | None) -> None:
         self._troubles[node] = text
@@ -240,15 +242,18 @@ class RqliteEngine:
         loop = asyncio.get_running_loop()
         if self.cluster.discover and loop.time() >= self._learn_at:
             self._learn_at = loop.time() + KNOWN_FOR
-            if self._learning is None or self._learning.done():
-                self._learning = asyncio.create_task(self._learn(node), name="rqfast: where the nodes are")
+            self._learn_beside([node], None)
 
-    async def _learn(self, node: str) -> None:
+    def _learn_beside(self, nodes: list[str], suspect: str | None) -> None:
+        if self._learning is None or self._learning.done():
+            self._learning = asyncio.create_task(self._learn(nodes, suspect), name="rqfast: where the nodes are")
+
+    async def _learn(self, nodes: list[str], suspect: str | None) -> None:
         # What is wrong with the credentials is told to those that call.
         with contextlib.suppress(RqfastError):
-            told = await self._ask(node, None)
+            told = await asyncio.gather(*(self._ask(node, suspect) for node in nodes))
             # Also where a redirect on the way said to ask again: it was asked.
-            self._learn_at = asyncio.get_running_loop().time() + (NODES_TIMEOUT if told is None else KNOWN_FOR)
+            self._learn_at = asyncio.get_running_loop().time() + (KNOWN_FOR if any(told) else LONG[1])
 
     # -- requests that may be sent twice ------------------------------------------------------------------
 
@@ -265,7 +270,7 @@ class RqliteEngine:
         """Send what may be applied any number of times (a read, a registration) until a node answers.
 
         Args:
-            patience: how long the first node is waited for, in seconds.
+            patience: how long the first node is waited for before it is sent again, in seconds.
             reads: what the rows are for; rows that it cannot take are no answer.
 
         Raises:
@@ -273,36 +278,59 @@ class RqliteEngine:
         """
         body = orjson.dumps(statements)
         loop = asyncio.get_running_loop()
-        pause, text = FIRST_PAUSE, "none was found"
+        pause, text, quiet = FIRST_PAUSE, "none was found", UNANSWERED
         while True:
             node = await self.leader()
             if node is not None:
                 left = max(0.05, deadline() - loop.time())
-                result = await self._attempt_within(min(patience, left), node, path, body, names or [])
+                result = await self._attempt_within(min(patience, left), quiet, node, path, body, names or [])
                 if result.kind is Kind.APPLIED:
                     found = [rows or [] for rows in result.rows]
                     if _is_whole(result.rows, statements, path) and _is_taken(found, reads):
                         return found
                     result = Result(Kind.UNKNOWN, "a reply without the rows that were asked for")
+                if path == READ and isinstance(result.error, SchemaError | StatementError):
+                    # A leader that has just begun may not have applied its log yet: it is asked for what is certain.
+                    path = CERTAIN_READ
+                    continue
                 if result.error is not None:
                     raise result.error
                 text = f"{node}: {result.text}"
                 if result.text == NO_ANSWER:
-                    patience = min(patience * 2, LONGEST_PATIENCE)
-                    await self.find_leader(node)
+                    patience, quiet = min(patience * 2, LONGEST_PATIENCE), 0.0
             if loop.time() >= deadline():
                 raise self.unavailable(text)
             if not (node is not None and result.leader and self.cluster.leader):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
-    async def _attempt_within(self, patience: float, node: str, path: str, body: bytes, names: list[str]) -> Result:
+    async def _attempt_within(
+        self, patience: float, quiet: float, node: str, path: str, body: bytes, names: list[str]
+    ) -> Result:
+        """Send to one node; after `quiet` seconds without an answer also to whoever leads now."""
+        loop = asyncio.get_running_loop()
+        copies = {asyncio.create_task(self.attempt(node, path, body, names)): node}
         try:
             async with asyncio.timeout(patience):
-                return await self.attempt(node, path, body, names)
+                while True:
+                    done, _ = await asyncio.wait(copies, timeout=quiet, return_when=asyncio.FIRST_COMPLETED)
+                    for copy in done:
+                        result = copy.result()
+                        del copies[copy]
+                        if result.kind is Kind.APPLIED or result.error is not None or not copies:
+                            return result
+                    asked_at = loop.time()
+                    leader = await until_answered(self.find_leader(next(reversed(copies.values()))), copies)
+                    quiet = max(0.0, asked_at + ASK_EVERY - loop.time())
+                    if leader is not None and leader not in copies.values():
+                        copies[asyncio.create_task(self.attempt(leader, path, body, names))] = leader
         except TimeoutError:
             self.cluster.lost(node)
             return Result(Kind.UNKNOWN, NO_ANSWER)
+        finally:
+            for copy in copies:
+                copy.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
 
     def unavailable(self, text: str) -> Unavailable:
         """The error that tells that nothing was applied."""
@@ -312,3 +340,13 @@ class RqliteEngine:
             f"no leader answered in time ({text}); nothing was applied, call again. Nodes tried: {', '.join(tried)}",
             nodes,
         )
+
+
+async def until_answered(asking: Coroutine[Any, Any, str | None], copies: Iterable[asyncio.Task[Result]]) -> str | None:
+    """What is asked for, None as soon as one of the copies has an answer: a node that hangs must not hold that up."""
+    asked = asyncio.ensure_future(asking)
+    try:
+        await asyncio.wait([asked, *copies], return_when=asyncio.FIRST_COMPLETED)
+        return None if any(copy.done() for copy in copies) else asked.result()
+    finally:
+        asked.cancel()

@@ -10,11 +10,11 @@ import orjson
 
 from .._core import Batch, Texts, encode_program
 from ..engine.outcome import Kind, Result
-from ..engine.rqlite import CERTAIN_READ, EXECUTE, RqliteEngine
+from ..engine.rqlite import ASK_EVERY, CERTAIN_READ, EXECUTE, UNANSWERED, RqliteEngine, until_answered
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
 from ..sql import Statements
-from .retry import MOST_COPIES, UNANSWERED, UNANSWERED_AGAIN, Progress, Step, next_step
+from .retry import MOST_COPIES, Progress, Step, next_step
 
 # Of each statement; None where it has none.
 Rows = list[list[Any] | None]
@@ -198,12 +198,13 @@ class Lane:
 
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
-        patience = UNANSWERED
+        loop, quiet = asyncio.get_running_loop(), UNANSWERED
         while True:
-            done, _ = await asyncio.wait(copies, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(copies, timeout=quiet, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                patience = UNANSWERED_AGAIN
+                asked_at = loop.time()
                 await self._send_elsewhere(batch, number, copies)
+                quiet = max(0.0, asked_at + ASK_EVERY - loop.time())
                 continue
             step, result = Step.WAIT, Result(Kind.UNKNOWN)
             for copy in done:
@@ -218,15 +219,9 @@ class Lane:
 
     async def _send_elsewhere(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> None:
         last = next(reversed(copies.values()))
-        asking = asyncio.ensure_future(self._engine.find_leader(last))
-        try:
-            await asyncio.wait([asking, *copies], return_when=asyncio.FIRST_COMPLETED)
-            if any(copy.done() for copy in copies):
-                # A node that hangs must not make a reply wait that has come meanwhile.
-                return
-            leader = asking.result()
-        finally:
-            asking.cancel()
+        leader = await until_answered(self._engine.find_leader(last), copies)
+        if any(copy.done() for copy in copies):
+            return
         elsewhere = leader is not None and leader not in copies.values()
         # A reply may have been swallowed by something on the way: silence is no reason not to send again.
         if elsewhere or asyncio.get_running_loop().time() >= self.progress.again_at:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from ..engine.outcome import Kind, Result
 
-# How long a request is unanswered before somebody is asked whether another node leads, and until the next time.
-UNANSWERED, UNANSWERED_AGAIN = 0.5, 0.25
 FIRST_PATIENCE, LONGEST_PATIENCE = 2.0, 8.0
 BYTES_A_SECOND = 4 << 20
 MOST_COPIES = 4
