@@ -15,6 +15,7 @@ from bench.reference import Event
 from tests.cluster import wait_until
 from tests.moving.conftest import MixedQueue
 from tests.plain import first_node
+from tests.script import WARNINGS_ARE_ERRORS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -51,7 +52,7 @@ def program(colour: str, who: str, folder: Path) -> Path:
 def start(path: Path, url: str, name: str) -> subprocess.Popen[str]:
     source = str(Path(rqfast.__file__).parent.parent)
     return subprocess.Popen(
-        [sys.executable, "-W", "error", str(path), url, name],
+        [sys.executable, *WARNINGS_ARE_ERRORS, str(path), url, name],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([source, str(ROOT)])},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
