@@ -295,7 +295,7 @@ def test_followers_move_before_their_leader(
     direct: QueueUnderTest, mortal_nodes: Cluster, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that clients do fails meanwhile, so they must ask from time to time where the nodes are."""
-    monkeypatch.setattr("rqfast.engine.rqlite.KNOWN_FOR", 0.2)
+    monkeypatch.setattr("rqfast.engine.leaders.KNOWN_FOR", 0.2)
     direct.url = mortal_nodes.url
     crew.start(lambda: direct.open(timeout=30))
     leader = mortal_nodes.leader()

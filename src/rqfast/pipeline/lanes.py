@@ -169,7 +169,7 @@ class Lane:
         while True:
             if self.progress.abandoned and not self.progress.ambiguous:
                 return None
-            node = await self._engine.leader()
+            node = await self._engine.leaders.now()
             if self.progress.abandoned and not self.progress.ambiguous:
                 # Abandoned meanwhile: its callers were told that nothing was applied.
                 return None
@@ -219,7 +219,7 @@ class Lane:
 
     async def _send_elsewhere(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> None:
         last = next(reversed(copies.values()))
-        leader = await until_answered(self._engine.find_leader(last), copies)
+        leader = await until_answered(self._engine.leaders.find(last), copies)
         if any(copy.done() for copy in copies):
             return
         elsewhere = leader is not None and leader not in copies.values()

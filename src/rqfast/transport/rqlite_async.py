@@ -169,7 +169,7 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
             key,
             open=self._open,
             resolve=self._resolve,
-            unavailable=self._engine.unavailable,
+            unavailable=self._engine.leaders.unavailable,
             timeout=self._timeout,
             tend=self._tend,
         )

@@ -54,9 +54,9 @@ class Nodes:
         Raises:
             Unavailable: there is no leader; ConfigError: the credentials.
         """
-        leader = await self._engine.leader()
+        leader = await self._engine.leaders.now()
         if leader is None:
-            raise self._engine.unavailable("none was found")
+            raise self._engine.leaders.unavailable("none was found")
         listed = _json(await self._get(leader, "/nodes?ver=2&nonvoters&timeout=2s"))
         by_id = await self._seeds()
         try:
