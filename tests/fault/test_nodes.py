@@ -294,9 +294,10 @@ def test_all_nodes_move_each_while_it_leads(direct: QueueUnderTest, mortal_nodes
 def test_followers_move_before_their_leader(
     direct: QueueUnderTest, mortal_nodes: Cluster, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that clients do fails meanwhile, so they must ask from time to time where the nodes are."""
+    """Nothing that clients do fails meanwhile, so they ask from time to time where the nodes are: idle ones too."""
     monkeypatch.setattr("rqfast.engine.leaders.KNOWN_FOR", 0.2)
     direct.url = mortal_nodes.url
+    idle = direct.open(timeout=30)
     crew.start(lambda: direct.open(timeout=30))
     leader = mortal_nodes.leader()
     for node in [*mortal_nodes.followers(), leader]:
@@ -305,6 +306,7 @@ def test_followers_move_before_their_leader(
         mortal_nodes.wait_applied()
         time.sleep(ASKED)
     crew.wait_done(20)
+    assert idle.stats() is not None
     direct.url = mortal_nodes.url
     crew.finish(direct.open(timeout=30))
     assert crew.unsure() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Awaitable, Callable
 
 import aiohttp
@@ -17,8 +18,9 @@ from .outcome import Kind, Reply, Result, speaks_tls, tls_refused, why
 # form as well, beside the short one: they may have changed.
 SHORT, LONG = ("250ms", 0.75), ("1s", 1.5)
 LONG_EACH = 4
-# How old what is known of the nodes' addresses may be while requests are answered, in seconds.
+# How old what is known of the nodes' addresses may be, in seconds; somewhat older where nothing is asked of them.
 KNOWN_FOR = 30.0
+IDLE = 1.2
 
 
 class Leaders:
@@ -42,6 +44,7 @@ class Leaders:
         self._finding: asyncio.Task[str | None] | None = None
         self._learning: asyncio.Task[None] | None = None
         self._learn_at = 0.0
+        self._reminder: asyncio.TimerHandle | None = None
         # How often in a row no node could tell who leads.
         self._misses = 0
         # Why a node could not tell who leads, for people.
@@ -72,7 +75,8 @@ class Leaders:
     def answered(self, node: str) -> None:
         """A node did what it was asked; now and then, and after a redirect, it is asked beside the work where all are.
 
-        They may move one after another, and with the last one all addresses that were right at the start would be gone.
+        They may move one after another, and with the last one all addresses that were right at the start would be gone:
+        so it is asked as well when there is no work.
         """
         loop = asyncio.get_running_loop()
         if self._cluster.discover and loop.time() >= self._learn_at:
@@ -88,6 +92,8 @@ class Leaders:
         for task in (self._finding, self._learning):
             if task is not None:
                 task.cancel()
+        if self._reminder is not None:
+            self._reminder.cancel()
 
     def unavailable(self, text: str) -> Unavailable:
         """The error that tells that nothing was applied."""
@@ -133,7 +139,7 @@ class Leaders:
             return None
         leader = self._cluster.learn(reply.body, suspect) if reply.status == 200 else None
         if leader is not None:
-            self._learn_at = asyncio.get_running_loop().time() + KNOWN_FOR
+            self._ask_again_in(KNOWN_FOR)
             return leader
         found = reply.body[:60].decode("utf-8", "replace").strip()
         is_listing = reply.status == 200 and b'"nodes"' in reply.body
@@ -163,12 +169,37 @@ class Leaders:
             self._learning = asyncio.create_task(self._learn(nodes, suspect), name="rqfast: where the nodes are")
 
     async def _learn(self, nodes: list[str], suspect: str | None) -> None:
-        told = await asyncio.gather(*(self._ask_quietly(node, suspect) for node in nodes))
+        others = [node for node in self._cluster.nodes if node not in nodes and node != suspect]
+        is_told = await self._ask_quietly(nodes, suspect) or await self._ask_quietly(others, suspect)
         # Also where a redirect on the way said to ask again: it was asked.
-        self._learn_at = asyncio.get_running_loop().time() + (KNOWN_FOR if any(told) else LONG[1])
+        self._ask_again_in(KNOWN_FOR if is_told else LONG[1])
 
-    async def _ask_quietly(self, node: str, suspect: str | None) -> str | None:
-        # What is wrong with the credentials is told to those that call.
-        with contextlib.suppress(RqfastError):
-            return await self._ask(node, suspect, LONG)
-        return None
+    def _ask_again_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._learn_at = loop.time() + seconds
+        if self._reminder is not None:
+            self._reminder.cancel()
+        # It must not keep alive what nobody uses any more.
+        self._reminder = loop.call_later(KNOWN_FOR * IDLE, _remind, weakref.ref(self))
+
+    def ask_when_idle(self) -> None:
+        """Nothing was asked for long: learn where the nodes are now, from the leader if it is known."""
+        leader = self._cluster.leader
+        self._learn_beside(list(self._cluster.nodes) if leader is None else [leader], None)
+
+    async def _ask_quietly(self, nodes: list[str], suspect: str | None) -> bool:
+        """Whether one of them tells who leads."""
+
+        async def ask(node: str) -> str | None:
+            # What is wrong with the credentials is told to those that call.
+            with contextlib.suppress(RqfastError):
+                return await self._ask(node, suspect, LONG)
+            return None
+
+        return any(await asyncio.gather(*map(ask, nodes)))
+
+
+def _remind(leaders: weakref.ref[Leaders]) -> None:
+    found = leaders()
+    if found is not None:
+        found.ask_when_idle()
