@@ -4,7 +4,7 @@
 STATEMENTS = (
     "lane_step", "lane_step_publishing", "clock_step", "ack_verdict", "guard", "ack_delete", "settle_verdict",
     "dead_insert", "dead_delete", "settle_apply", "groups_ready", "groups_drain", "publish_plain", "publish_groups",
-    "dedup_prune", "dedup_take", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
+    "dedup_prune", "dedup_take", "dedup_guard", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
     "outcome", "outcome_high", "outcome_again",
     "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
@@ -14,7 +14,7 @@ STATEMENTS = (
 cdef enum:
     LANE_STEP, LANE_STEP_PUBLISHING, CLOCK_STEP, ACK_VERDICT, GUARD, ACK_DELETE, SETTLE_VERDICT
     DEAD_INSERT, DEAD_DELETE, SETTLE_APPLY, GROUPS_READY, GROUPS_DRAIN, PUBLISH_PLAIN, PUBLISH_GROUPS
-    DEDUP_PRUNE, DEDUP_TAKE, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
+    DEDUP_PRUNE, DEDUP_TAKE, DEDUP_GUARD, PUBLISH_FULL, PUBLISH_FULL_GROUPS, DEDUP_SEQS, DEDUP_SEQS_AGAIN, WAKE_DUE
     CLAIM_ANY, CLAIM_1, CLAIM_2, CLAIM_3, CLAIM_4, CLAIM_HEADS, CLAIM_READ, TIDY, TIDY_HIGH
     OUTCOME, OUTCOME_HIGH, OUTCOME_AGAIN
     RUN_CLAIM, RUN_READ, RUN_ACKS, RUN_ACK_VERDICT, RUN_SETTLE_VERDICT, RUN_REST, RUN_EXTEND
@@ -175,6 +175,10 @@ cdef class Batch:
         """Give every caller the error, each an own copy (a traceback belongs to one raise)."""
         cdef Call call
         cdef Settle ack
+        if isinstance(error, Published):
+            for call in self.pubs:
+                call._succeed(error.seq)
+            return
         if isinstance(error, NotHeld):
             if self._table() is not None:
                 self._table()._fail(self._table().verdict.lost)
@@ -464,6 +468,8 @@ cdef class Batch:
         if self.dedup_ids:
             self._say(texts, DEDUP_PRUNE, [])
             self._say(texts, DEDUP_TAKE, [rows, lane, window])
+            if self.dedup_id is not None:
+                self._say(texts, DEDUP_GUARD, [rows, lane])
         self._say(texts, PUBLISH_FULL, [rows, lane])
         self._say(texts, PUBLISH_FULL_GROUPS, [groups])
         self._say(texts, GROUPS_READY, [groups])
@@ -544,6 +550,18 @@ cdef class Batch:
     def lost_read(self):
         """The parameter of the read that tells which acks of a refused bundle were lost."""
         return self.ack_rows
+
+    @property
+    def dedup_id(self):
+        """The id that refuses it whole if it stands: of a message that brings statements of the user's; or None."""
+        cdef Bundle bundle
+        cdef Publish call
+        if self.alone and self.bundles:
+            bundle = self.bundles[0]
+            if bundle.statements and bundle.verdict is None and not bundle.acks:
+                call = bundle.publishes[0]
+                return call.dedup_id
+        return None
 
     @property
     def acks_count(self):

@@ -343,6 +343,7 @@ class Batch:
     outcome: Outcome | None
     alone: bool
     acks_count: int
+    dedup_id: str | None
     may_be_early: bool
     is_waited_for: bool
     def given_back(self) -> list[Lease[Any]]: ...

@@ -87,6 +87,18 @@ class NotHeld(RqfastError):
         self.lost = lost
 
 
+class Published(RqfastError):
+    """A message with statements of the user's was refused as a whole, since its dedup id stands.  Internal.
+
+    Attributes:
+        seq: of the first publish, which the caller gets.
+    """
+
+    def __init__(self, seq: int = 0) -> None:
+        super().__init__("published before")
+        self.seq = seq
+
+
 class Unavailable(RqfastError, ConnectionError):
     """No node answered with a leader in time, and nothing was applied: the call may simply be made again.
 

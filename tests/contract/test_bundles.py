@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,14 +134,39 @@ def test_order_holds_in_a_group(q: Queue, orders: str) -> None:
     assert [int(event) for _, event in stored(q)] == list(range(12))
 
 
-def test_a_dedup_id_holds_for_the_message_alone(q: Queue, orders: str) -> None:
-    # Whether the message is new, the statements cannot know; they commit with the call.
+def test_a_dedup_id_holds_for_the_statements_too(q: Queue, orders: str) -> None:
+    """They commit with the message or not at all: whoever publishes again after `OutcomeUnknown` has them once."""
     view = q.open()
     insert = f'INSERT INTO "{orders}"(id, what) VALUES(?, ?)'
     first = view.publish("g", 1, dedup_id="d", with_statements=[[insert, 1, "a"]])
-    assert view.publish("g", 2, dedup_id="d", with_statements=[[insert, 2, "b"]]) == first
+    assert view.publish("g", 1, dedup_id="d", with_statements=[[insert, 1, "a"]]) == first
+    assert view.publish("other", 2, dedup_id="d", with_statements=[[insert, 2, "b"]]) == first
     assert stored(q) == [("g", "1")]
+    assert rows(q, orders) == [(1, "a")]
+    assert claimed(view).seq == first
+    assert view.publish("g", 3, dedup_id="e", with_statements=[[insert, 3, "c"]]) > first
+    assert view.publish("g", 4, with_statements=[[insert, 4, "d"]]) > first
+    assert [number for number, _ in rows(q, orders)] == [1, 3, 4]
+
+
+def test_statements_go_with_a_dedup_id_whose_window_has_passed(q: Queue, orders: str) -> None:
+    view = q.open(dedup_window=0.05)
+    insert = f'INSERT INTO "{orders}"(id, what) VALUES(?, ?)'
+    first = view.publish("g", 1, dedup_id="d", with_statements=[[insert, 1, "a"]])
+    time.sleep(0.1)
+    assert view.publish("g", 2, dedup_id="d", with_statements=[[insert, 2, "b"]]) > first
     assert rows(q, orders) == [(1, "a"), (2, "b")]
+
+
+def test_the_statements_of_an_ack_are_the_acks_whatever_it_hands_on(q: Queue, orders: str) -> None:
+    view = q.open()
+    insert = f'INSERT INTO "{orders}"(id, what) VALUES(?, ?)'
+    view.publish("next", 1, dedup_id="d")
+    view.publish("g", 1, 1)
+    lease = view.claim("w", min_priority=1, wait=10)
+    view.ack(lease, publish=[Message("next", 2, dedup_id="d")], with_statements=[[insert, 1, "a"]])
+    assert stored(q) == [("next", "1")]
+    assert rows(q, orders) == [(1, "a")]
 
 
 # -- ack(publish=, with_statements=) --------------------------------------------------------------------------

@@ -164,8 +164,14 @@ def _calls(habits: Habits, is_crowded: bool) -> list[Plan]:
             plans.append(replace(choose.choice(habits.operations), group=choose.choice(habits.groups)))
             continue
         kind = choose.random() * (0.65 if is_crowded else 1.0)
-        plans.append(_take(habits) if kind < 0.2 else _done(habits) if kind < 0.55 else _pub(habits))
+        plans.append(_take(habits) if kind < 0.2 else _done(habits) if kind < 0.55 else _publish(habits))
     return plans
+
+
+def _publish(habits: Habits) -> Pub | Bound:
+    new = _pub(habits)
+    brings = new.dedup is not None and habits.bundles and habits.choose.random() < 0.5
+    return Bound(count=0, publish=(new,), writes=True) if brings else new
 
 
 def _pub(habits: Habits) -> Pub:

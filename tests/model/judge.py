@@ -26,7 +26,7 @@ from rqfast._core import (
     Settle,
     first_of_each,
 )
-from rqfast.errors import NotHeld
+from rqfast.errors import NotHeld, Published
 from rqfast.sql import Statements
 
 from .clients import Answer, Client, Lane, Request, Row, block_of
@@ -59,9 +59,9 @@ class Judge(Tables):
         self._operations: dict[int, Operation] = {}
         # Settlements that are parts of one call: of which, and where its answer will be.  Kept: so are ids.
         self._parts: dict[int, tuple[Many, int, Settle]] = {}
-        # Messages that came with an acknowledgement, and which; what the user's own statements of it write.
+        # Messages that came with an acknowledgement, and which; what the user's own statements of a call write.
         self._bound: dict[int, tuple[Settle, Publish]] = {}
-        self._writes: dict[int, int] = {}
+        self._writes: dict[int, tuple[Settle | Publish, int]] = {}
         # While a request is judged after others that came later: what stands in the tables is not what it left there.
         self.is_behind = False
 
@@ -92,9 +92,13 @@ class Judge(Tables):
         last_seq = self.oracle.last_seq
         refused = {id(ack) for ack, verdict in zip(request.acks, verdicts, strict=False) if verdict != ACCEPTED}
         seqs = self.oracle.publish([self._new(call, refused) for call in request.news], client.window)
+        if batch.dedup_id is not None:
+            assert seqs[0] is not None and seqs[0] > last_seq, "what comes with a message was done though its id stands"
         self.counts["duplicate"] += sum(seq is not None and seq <= last_seq for seq in seqs)
         self.counts["publish of a lost ack"] += seqs.count(None)
-        self.written += [self._writes[id(ack)] for ack in request.acks if id(ack) in self._writes]
+        self.written += [
+            self._writes[id(call)][1] for call in (*request.acks, *request.news) if id(call) in self._writes
+        ]
         named = zip(batch.statement_names, slots, strict=True)
         reads = [sorted(rows, key=_place if name == "run_claim" else None) for name, rows in named if name in READS]
         for place, (block, rows) in enumerate(zip(request.blocks, reads, strict=True)):
@@ -114,9 +118,13 @@ class Judge(Tables):
         skipped = id(call) in self._bound and id(self._bound[id(call)][0]) in refused
         return New(call.group, call.text, call.priority, call.rank, call.delay, call.headers, call.dedup_id, skipped)
 
-    def _compare_refused(self, lane: Lane, batch: Batch, client: Client) -> None:
-        """A bundle was refused as a whole: because an acknowledgement in it is lost, or before its turn in a run."""
+    def _compare_refused(self, lane: Lane, batch: Batch, client: Client, now: float) -> None:
+        """A bundle was refused as a whole: an acknowledgement in it is lost or before its turn, its dedup id stands."""
+        self.counts["bundle refused"] += 1
         request = Request(batch, client.pending)
+        if batch.dedup_id is not None:
+            self._compare_known(batch, request.news[0], now)
+            return
         verdicts = self.oracle.verdicts([_settlement(call) for call in request.acks])
         places = {place for place, verdict in enumerate(verdicts) if verdict == LOST}
         found = self.store.read(self.statements.queue["ack_lost"], batch.lost_read())[0][0]
@@ -133,8 +141,19 @@ class Judge(Tables):
             )
             if verdict == ACCEPTED:
                 self.hand.append(call.lease)
-        self.counts["bundle refused"] += 1
         self.tell(f"#   {lane.name}: a bundle of {len(verdicts)} refused: {verdicts}")
+
+    def _compare_known(self, batch: Batch, call: Publish, now: float) -> None:
+        """A message with a statement was published before: neither is there twice, and the first seq is told."""
+        assert call.dedup_id is not None
+        known = self.oracle.dedup.get(call.dedup_id)
+        assert known is not None, f"the dedup id {call.dedup_id} does not stand"
+        assert self.is_behind or known.until > max(now, self.oracle.time), f"the window of {call.dedup_id} has passed"
+        found = self.store.read(self.statements.queue["dedup_first"], call.dedup_id)
+        assert found == [[known.seq]], f"{found} is said to be the first seq, it is {known.seq}"
+        batch.reject(Published(known.seq))
+        assert call.future.value == known.seq
+        self.counts["published before"] += 1
 
     def _compare_operate(self, lane: Lane, batch: Batch, call: Operate, slots: list[list[Row]], now: float) -> None:
         """A step of an operating call does the same to the oracle, and tells how many messages it was."""

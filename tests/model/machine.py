@@ -69,6 +69,7 @@ bundles = st.sampled_from(
         for publish in ((Pub("b"),), (Pub("a", 2), Pub("b", 1, -1)), (Pub("a", dedup=DEDUP_IDS[0]),), ())
         for writes in (False, False, True)
     ]
+    + [Bound(0, 0, (Pub("a", dedup=name),), True) for name in (None, *DEDUP_IDS)]
 )
 settlements = st.sampled_from([Done(0, how, argument, count) for count in COUNTS for how, argument in SETTLEMENTS])
 claims = st.sampled_from(

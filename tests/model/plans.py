@@ -78,7 +78,10 @@ EVERY: Final = Only()
 
 @dataclass(frozen=True, repr=False)
 class Bound(Short):
-    """Acknowledge a lease, or several, and in the same commit publish messages and run a statement of the user's."""
+    """Acknowledge a lease, or several, and in the same commit publish messages and run a statement of the user's.
+
+    With a `count` of 0 it is the publish of one message that brings a statement.
+    """
 
     lease: int = 0
     count: int = 1

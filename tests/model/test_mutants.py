@@ -377,6 +377,8 @@ BOUND: dict[str, list[Edit]] = {
     "messages of a lost ack take their dedup id": [Edit("dedup_take", KEPT, "?2=?2")],
     "a bundle goes on when one of its acks is lost": [Edit("guard", "<>'[]'", "='?'")],
     "a bundle is refused whatever its acks say": [Edit("guard", "<>'[]'", "<>'?'")],
+    "what a message brings is done again with its dedup id": [Edit("dedup_guard", "<>base", "=base-9+")],
+    "a message that brings something is never published": [Edit("dedup_guard", "<>base", ">=base")],
     "a refused bundle tells of acks that are not lost": [Edit("ack_lost", "WHERE NOT EXISTS", "WHERE 1 OR NOT EXISTS")],
     "a refused bundle tells of no ack": [Edit("ack_lost", "WHERE NOT EXISTS", "WHERE 0 AND NOT EXISTS")],
     "a dead letter forgets the error": [Edit("dead_insert", "j.value->4->>1", "NULL")],

@@ -175,7 +175,7 @@ class World(Judge):
     def _refused_whole(self, flight: Flight) -> None:
         """It is a bundle that must not be done in part."""
         assert flight.batch.alone, f"a request of lane {flight.lane.name} was refused"
-        self._compare_refused(flight.lane, flight.batch, flight.client)
+        self._compare_refused(flight.lane, flight.batch, flight.client, flight.now)
         flight.over()
 
     def _answered(self, flight: Flight, slots: Slots, fate: str = ANSWERED) -> None:
@@ -274,14 +274,15 @@ class World(Judge):
         leases = [self._pick(plan.lease, keep=False) for _ in range(plan.count)]
         acks = list({lease.seq: Settle(lease, ACK) for lease in leases if lease is not None}.values())
         news = [call for pub in plan.publish if isinstance(call := self._call(pub), Publish)]
-        if not acks or not (news or plan.writes):
+        if (plan.count and not acks) or not (news or plan.writes):
             return []
         event = self.new_event()
         self._join(acks)
-        for new in news:
+        for new in news if acks else ():
             self._bound[id(new)] = acks[0], new
         if plan.writes:
-            self._writes[id(acks[0])] = event
+            lead = [*acks, *news][0]
+            self._writes[id(lead)] = lead, event
         self.counts["bundle"] += 1
         return [Bundle(list(acks), list(news), [[f"INSERT INTO {self.own} VALUES(?)", event]] if plan.writes else [])]
 

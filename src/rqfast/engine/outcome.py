@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 
 from .._core import decode_reply, slot_errors, slot_rows
-from ..errors import ConfigError, GarbledReply, NotHeld, RqfastError, SchemaError, StatementError
+from ..errors import ConfigError, GarbledReply, NotHeld, Published, RqfastError, SchemaError, StatementError
 
 _NOT_APPLIED = (
     "not leader",
@@ -149,6 +149,8 @@ def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], l
         return Result(Kind.UNKNOWN, text)
     if name == "guard":
         return _fatal(NotHeld())
+    if name == "dedup_guard":
+        return _fatal(Published())
     # A statement that fails, or does not prepare, undoes all; but when it has a RETURNING, servers before v9.4.2 go
     # on with the others and commit them: nothing here may pass for success.
     became = "the call may have taken effect in part" if name in RETURNING else "nothing was applied"

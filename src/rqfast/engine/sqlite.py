@@ -22,6 +22,7 @@ from ..errors import (
     ConfigError,
     NotHeld,
     OutcomeUnknown,
+    Published,
     RqfastError,
     SchemaError,
     Unavailable,
@@ -242,6 +243,8 @@ class SqliteEngine:
                     continue
                 if name == "guard":
                     raise NotHeld(self._lost(batch)) from None
+                if name == "dedup_guard":
+                    raise Published(self._first(batch)) from None
                 raise self.as_error(error, name) from error
             break
         self._n = number
@@ -289,6 +292,19 @@ class SqliteEngine:
             return set(orjson.loads(self.read(self.statements.queue["ack_lost"], batch.lost_read())[0][0]))
         except sqlite3.Error as error:
             raise self.as_error(error, "ack_lost") from error
+
+    def _first(self, batch: Batch) -> int:
+        """The seq with which the message of a refused bundle was published before."""
+        try:
+            rows = self.read(self.statements.queue["dedup_first"], batch.dedup_id)
+        except sqlite3.Error as error:
+            raise self.as_error(error, "dedup_first") from error
+        if not rows:
+            raise Unavailable(
+                f"{self.path}: the dedup id {batch.dedup_id!r} stood, and its window ended at that moment; nothing was "
+                "applied, call again"
+            )
+        return int(rows[0][0])
 
     def _forget_hourly(self) -> None:
         if time.monotonic() < self._forget_at:

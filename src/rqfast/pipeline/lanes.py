@@ -12,7 +12,7 @@ from .._core import Batch, Texts, encode_program
 from ..engine.outcome import Kind, Result
 from ..engine.rqlite import ASK_EVERY, CERTAIN_READ, EXECUTE, UNANSWERED, RqliteEngine, until_answered
 from ..engine.time import QueueClock
-from ..errors import GarbledReply, NotHeld, OutcomeUnknown, RqfastError
+from ..errors import GarbledReply, NotHeld, OutcomeUnknown, Published, RqfastError
 from ..sql import Statements
 from .retry import MOST_COPIES, Progress, Step, next_step
 
@@ -76,8 +76,8 @@ class Lane:
         try:
             await self._register()
             return await self._send_number(batch)
-        except NotHeld:
-            # Rolled back, and so will be every copy: a lost lease stays lost.  The number is unspent.
+        except (NotHeld, Published):
+            # Rolled back, and so will be every copy: a lost lease stays lost, an id stands.  The number is unspent.
             raise
         except Exception as error:
             self.renew()
@@ -121,6 +121,8 @@ class Lane:
                     assert result.error is not None
                     if isinstance(result.error, NotHeld) and (batch.acks_count > 1 or batch.may_be_early):
                         raise NotHeld(await self._lost(batch))
+                    if isinstance(result.error, Published):
+                        raise Published(await self._first(batch))
                     raise result.error
                 rows = await self._take(batch, number, step, result)
                 if rows is not None:
@@ -246,6 +248,19 @@ class Lane:
         )
         return _positions(rows)
 
+    async def _first(self, batch: Batch) -> int:
+        """The seq with which the message of a refused bundle was published before."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 3600
+        rows = await self._engine.repeat(
+            CERTAIN_READ,
+            [[self._statements.queue["dedup_first"], batch.dedup_id]],
+            deadline=lambda: 0.0 if self.progress.abandoned else until,
+            names=["dedup_first"],
+            reads=_seq,
+        )
+        return _seq(rows)
+
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""
         slots: Rows = [[] for _ in batch.statement_names]
@@ -261,6 +276,11 @@ class Lane:
         for (slot, _), found in zip(reads, rows, strict=True):
             slots[slot] = found
         return slots if batch.check(slots, number) else None
+
+
+def _seq(rows: list[list[Any]]) -> int:
+    """The one that `dedup_first` names."""
+    return int(rows[0][0][0])
 
 
 def _positions(rows: list[list[Any]]) -> set[int]:

@@ -121,6 +121,14 @@ DELETE FROM {dedup} WHERE id IN (SELECT d.id FROM {dedup} d INDEXED BY {d_until}
 INSERT INTO {dedup}(id,seq,until) SELECT value->>5,{base}+1+key,{t}+?3 FROM json_each(?1) WHERE value->>5 IS NOT NULL AND {kept}
 ON CONFLICT(id) DO UPDATE SET seq=excluded.seq, until=excluded.until WHERE {dedup}.until<={t}
 
+-- name: dedup_guard
+-- Rolls all back where an id of ?1 stood: what commits with that message was committed with its first publish.
+UPDATE {lane} SET n=NULL WHERE lane=?2 AND EXISTS(SELECT 1 FROM json_each(?1) j WHERE (SELECT d.seq FROM {dedup} d WHERE d.id=j.value->>5)<>base+1+j.key)
+
+-- name: dedup_first
+-- The seq of an id that stands: asked after its guard refused.
+SELECT seq FROM {dedup} WHERE id=?1
+
 -- name: publish_full
 -- ?1 [[group,event,rank,delay,headers,dedup,ack],..]: what a plain row has not; a known dedup id writes nothing, nor
 -- does a row whose ack (a position in the list of acks) was lost.
