@@ -13,7 +13,7 @@ from ..model import Seconds
 from ..transport import checks
 from .backoff import Backoff, as_backoff
 from .decode import Decoder, decoder_of
-from .inbox_feed import dead_letters_of
+from .inbox_dead_letters import dead_letters_of
 from .outcomes import Outcome, Said
 from .queue_feed import check_dead_letter
 from .signature import Signature, signature_of
