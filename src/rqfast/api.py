@@ -56,8 +56,8 @@ class Transport(Protocol[T]):
             dedup_id: the same id within `dedup_window`, acknowledged or not, in whatever group of the queue, is not
                 published again: the first seq is returned, and nothing of the second is compared or applied.
             with_statements: the caller's own `[sql, *parameters]`, which commit with the publish or not at all (so not
-                when its `dedup_id` stands), in a request of their own.  Placeholders are written `?`; no RETURNING; nothing that each node of a cluster
-                would answer differently (the time, random numbers): bind a value.
+                when its `dedup_id` stands), in a request of their own.  Placeholders are written `?`; no RETURNING;
+                nothing that each node of a cluster would answer differently (the time, random numbers): bind a value.
             connection: on SQLite only: a `sqlite3.Connection` to the queue's file (or a session or connection of an
                 ORM that has one) in whose open transaction the message is published: it is there when the caller
                 commits, and not when the caller rolls back.  Waiting claims see it within `max_poll` after that.

@@ -246,6 +246,16 @@ def _check_publish_with(q: QueueUnderTest, view: View, mark: str, seq: int) -> N
     _check_once(q, mark)
 
 
+def _published_with(view: View) -> tuple[int, str]:
+    mark = secrets.token_hex(8)
+    return view.publish(GROUP, "new", dedup_id=mark, with_statements=_own(mark)), mark
+
+
+def _check_published_before(q: QueueUnderTest, view: View, state: tuple[int, str], seq: int) -> None:
+    assert seq == state[0]
+    _check_publish_with(q, view, state[1], seq)
+
+
 def _check_handed_on(q: QueueUnderTest, view: View, lease: Lease, answer: None) -> None:
     assert rows(q, "group_id, event") == [(GROUP, '"next"'), ("h", '"far"')]
     with pytest.raises(rqfast.LeaseLost):
@@ -385,6 +395,12 @@ CALLS = [
         _marked,
         lambda view, mark: view.publish(GROUP, "new", with_statements=_own(mark)),
         _check_publish_with,
+    ),
+    Call(
+        "publish with statements again",
+        _published_with,
+        lambda view, state: view.publish(GROUP, "new", dedup_id=state[1], with_statements=_own(state[1])),
+        _check_published_before,
     ),
     Call(
         "ack that hands on",
