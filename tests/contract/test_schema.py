@@ -141,13 +141,15 @@ def test_a_table_that_is_missing_is_a_schema_error(q: Queue, table: str) -> None
     with pytest.raises(SchemaError) as caught:
         q.open()
     assert q.table(table).strip('"') in str(caught.value)
+    assert "backup" in str(caught.value)
 
 
 @pytest.mark.parametrize("index", ["m_head", "m_lock", "g_ready", "g_due"])
 def test_an_index_that_is_missing_is_a_schema_error(q: Queue, index: str) -> None:
     q.open().close()
     q.execute(f"DROP INDEX {q.table(index)}")
-    with pytest.raises(SchemaError):
+    option = "" if q.queue is None else f" --queue {q.queue}"
+    with pytest.raises(SchemaError, match=f"rqfast verify --repair{option}`"):
         q.open()
 
 

@@ -110,10 +110,11 @@ def of_reply(reply: Reply, statements: list[str], lane_table: str) -> Result:
     if reply.status in (301, 302, 307, 308):
         return Result(Kind.NOT_APPLIED, "not the leader", leader=reply.location)
     if reply.status in (401, 403):
+        said = f"{reply.status} {text}".strip()
         return _fatal(
             ConfigError(
-                f"{reply.node} refused the credentials ({reply.status} {text}): give user and password in the URL or "
-                "auth=, with the rights execute, query and status"
+                f"{reply.node} refused the credentials ({said}): give user and password in the URL or auth=, "
+                "with the rights execute, query and status"
             )
         )
     plain = speaks_tls(reply.body, reply.node) if reply.status == 400 else None

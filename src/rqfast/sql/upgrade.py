@@ -82,12 +82,13 @@ def check_complete(
     """
     there = {str(name) for name in objects}
     missing = [name for name in expected(statements) if name not in there]
-    missing += [f"column {name}" for name in missing_columns(columns)]
-    if missing:
-        raise SchemaError(
-            f"{_called(queue)} is not complete, {', '.join(missing)} missing: restore it from a backup, "
-            "or drop the queue's tables and its row in rqfast_schema and open it again"
-        )
+    tables = {statements.names[name] for name in TABLES}
+    no_columns = [f"column {name}" for name in missing_columns(columns)]
+    if missing or no_columns:
+        held = bool(no_columns or tables.intersection(missing))
+        option = "" if queue is None else f" --queue {queue}"
+        remedy = "restore the database from a backup" if held else f"`rqfast verify --repair{option}` makes it anew"
+        raise SchemaError(f"{_called(queue)} is not complete, {', '.join(missing + no_columns)} missing: {remedy}")
 
 
 def _called(queue: str | None) -> str:
