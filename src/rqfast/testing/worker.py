@@ -17,7 +17,7 @@ from ..observe.hooks import Event
 from ..pipeline import wake
 from ..transport import checks
 from ..transport.awaitable import AwaitableTransport
-from ..transport.desk import table_key
+from ..transport.tables import table_key
 from ..worker.context import Context
 from ..worker.counts import Counts
 from ..worker.database import Database

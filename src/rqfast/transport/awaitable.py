@@ -26,10 +26,10 @@ from ..pipeline.stream import Stream
 from ..pipeline.waiting import Waiting
 from ..sql.own import for_sqlite
 from . import checks
-from .blocking import log, warn_lost
 from .calls import Calls, lease_list, lost_of, seqs_of
 from .claim_future import after
 from .desk import Desk
+from .lost import log, warn_lost
 from .operate_awaitable import AwaitableOperating
 from .options import Options
 from .posting import Poster, Posting, post

@@ -5,7 +5,6 @@ A subclass says how calls start (`_start`), how a thread waits for them (`_wait`
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from array import array
@@ -24,18 +23,12 @@ from ..pipeline.stream import Stream
 from ..sql.own import for_sqlite
 from . import checks
 from .calls import Calls, lease_list, lost_of, seqs_of
+from .lost import log, warn_lost
 from .operate_blocking import BlockingOperating
 from .options import Options
 from .posting import Poster, post
 
-log: logging.Logger = logging.getLogger("rqfast")
-
 T = TypeVar("T")
-
-
-def warn_lost(error: Exception) -> None:
-    """What lost="warn" does instead of raising."""
-    log.warning("%s", error)
 
 
 class BlockingTransport(BlockingOperating[T], Generic[T]):

@@ -13,6 +13,7 @@ from ..sql import Statements
 from ..sql.own import check_statements
 from . import checks
 from .operating import Question
+from .tables import done_only
 
 if TYPE_CHECKING:
     from .awaitable import AwaitableTransport
@@ -104,18 +105,3 @@ class Desk:
         """The rows of one read of the user's own."""
         statement = self._transport._own_statement(check_statements([[sql, *parameters]], "query", written=False)[0])
         return self._transport._read(Question(["query"], [statement], lambda rows: rows[0]))
-
-
-def done_only(statements: Statements) -> Verdict:
-    """Of a call on a table that tells no more than that it took effect."""
-    parts = statements.table
-    return Verdict(f"{parts['outcome']},''", f"{parts['outcome_again']},'' {parts['this_lane']}", [], _nothing)
-
-
-def _nothing(text: Any) -> None:
-    return None
-
-
-def table_key(key: Any, table: str) -> Hashable:
-    """What tells a table apart within a process, by the key of a queue in its database."""
-    return ("table", *key[:2], table.lower())

@@ -16,7 +16,7 @@ from ..pipeline import wake
 from ..sql import Statements
 from ..sql.inbox import insert
 from . import checks
-from .desk import done_only, table_key
+from .tables import done_only, table_key
 
 _SCALARS = (str, int, float, bool, type(None))
 

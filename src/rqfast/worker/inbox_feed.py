@@ -16,7 +16,7 @@ from ..errors import Closed, LeaseLost, RqfastError
 from ..pipeline import wake
 from ..sql.inbox import EXTEND, GIVE_BACK, LATER, PARK
 from ..transport.awaitable import AwaitableTransport
-from ..transport.desk import table_key
+from ..transport.tables import table_key
 from .inbox_dead_letters import dead_letters_of
 from .inbox_outcomes import RowOutcomes
 from .inbox_program import Answer, Program, Settlement
