@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rqfast
+from rqfast.cli.console import middle
 from tests.cli.command import Terminal
 from tests.cli.conftest import Place
 
@@ -74,10 +75,10 @@ def test_top_ends_with_ctrl_c_and_needs_little_room(folder: Path) -> None:
 def test_top_cuts_long_names_in_the_middle_and_never_a_question(folder: Path) -> None:
     with rqfast.connect("q.db") as transport:
         transport.publish_many(("first-" + "g" * 200 + f"-{n}th", n) for n in range(3))
-        for holder in ("one", "two"):
+        for holder in ("six", "two"):
             assert transport.claim("worker-" + "w" * 90 + holder, 600) is not None
     with Terminal(folder, "top", "--url", "q.db", size=(80, 24)) as terminal:
-        for end in ("-0th", "-1th", "-2th", "one", "two"):
+        for end in ("-0th", "-1th", "-2th", "six", "two"):
             terminal.wait_for(end)
         terminal.wait_for("esc none", since=terminal.press("j"))
         terminal.wait_for("? y/n", since=terminal.press("d"))
@@ -215,3 +216,19 @@ def test_tables_fit_and_have_colours_only_where_they_are_wanted(
         assert "\x1b[3" not in plain
         assert max(map(len, plain.splitlines())) <= size[0]
         assert coloured or "\x1b[3" not in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown"),
+    [
+        ("short", 5, "short"),
+        ("customer-0123456789-7", 12, "custom…789-7"),
+        ("customer-0123456789-7", 8, "c…6789-7"),
+        ("until 12:00:00 ship@host-28692", 21, "until 12:00:00 s…8692"),
+        ("Redrive the dead letters of group abcdefgh? y/n", 20, "Redrive th…efgh? y/n"),
+        ("一" * 9, 12, "一一一…一一"),
+        ("ab", 1, "…"),
+    ],
+)  # fmt: skip
+def test_a_text_is_cut_in_its_middle(text: str, most: int, shown: str) -> None:
+    assert middle(text, most) == shown

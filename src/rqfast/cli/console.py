@@ -24,6 +24,8 @@ PLAIN_WIDTH = 100
 GAP, NARROWEST = 2, 8
 # What of a last word is worth to be seen.
 LEAST = 5
+# From so many cells on, a text is cut in its very middle.
+ROOMY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,8 @@ def _fitted(cell: str | Text, column: Column, most: int) -> Text:
 def middle(text: str, most: int) -> str:
     """The text in so many cells of a terminal; where that is too few, without what is in its middle (str).
 
-    In a last word that is long enough the cut is there, so that what is said before a name stays.
+    In a last word that is long enough the cut is there, so that what is said before a name stays. Where there is little
+    room most of it is for the end: there names differ.
     """
     if cell_len(text) <= most:
         return text
@@ -178,7 +181,7 @@ def middle(text: str, most: int) -> str:
     room = most - cell_len(before) - 1
     if space and room >= LEAST and cell_len(last) > room:
         return f"{before} {middle(last, room)}"
-    tail = max(0, most - 1) // 2
+    tail = (most - 1) // 2 if most >= ROOMY else max(0, most - 2)
     return f"{_first(text, most - 1 - tail)}…{_first(text[::-1], tail)[::-1]}"
 
 
