@@ -15,8 +15,8 @@ from .wording import age, count
 def stats(url: Url = None, queue: Queue = None, json: Json = False, debug: Debug = False) -> None:
     """Show how many messages a queue has, in which state, and how long the oldest has waited.
 
-    All are messages but for what is paused and dead: `delayed` too, where `rqfast groups --state delayed` shows only
-    groups whose head is delayed.
+    Each message is in one of the lines from claimable to waiting. So delayed counts messages, where
+    `rqfast groups --state delayed` shows the groups whose head is delayed.
     """
     with open_queue(url, queue) as transport:
         found = transport.stats()
