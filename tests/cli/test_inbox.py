@@ -58,6 +58,7 @@ def test_what_is_missing_is_told_until_it_is_there(module: str) -> None:
     assert lacking.json[0]["roles"]["group"] == "target" and len(lacking.json[0]["missing"]) == 2
     shown = call("inbox", "check", f"{module}:Job", "--url", "q.db")
     assert shown.status == 1 and shown.out.count("CREATE INDEX") == 2
+    assert "(id is the rowid, which ends each index of itself; it may be named as well.)" in shown.lines
     execute(*lacking.json[0]["missing"].values())
     assert call("inbox", "check", f"{module}:jobs", "--url", "q.db").ok.lines[-1] == "Nothing is missing."
 

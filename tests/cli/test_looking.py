@@ -37,12 +37,25 @@ def test_stats(filled: Place) -> None:
     assert shown["messages"] == "3 in 3 groups"
     assert shown["delayed"] == "2" and shown["claimable"] == "0" and shown["paused"] == "1 group"
     assert shown["in"].startswith("work      1, the oldest for")
+    assert shown["waiting"] == "0"
     (found,) = call("stats", *filled.options, "--json").ok.json
     assert found.keys() == rqfast.Stats.__dataclass_fields__.keys()
     assert (found["messages"], found["in_work"], found["oldest_claimable_age"]) == (3, 1, None)
     with filled.open() as transport:
         transport.pause()
     assert "paused       the whole queue" in call("stats", *filled.options).ok.lines
+
+
+def test_the_lines_of_stats_add_up(place: Place) -> None:
+    with place.open() as transport:
+        transport.publish_many((f"g{n % 3}", n) for n in range(12))
+        transport.publish("later", 1, delay=600)
+        transport.pause("g1")
+        assert transport.claim("me", 600) is not None
+    rows = {line[:13].rstrip(): line[13:] for line in call("stats", *place.options).ok.lines}
+    assert rows["waiting"] == "10 behind the head of their group, or paused"
+    parts = [rows[name].split()[0].rstrip(",") for name in ("claimable", "in work", "parked", "delayed", "waiting")]
+    assert list(map(int, parts)) == [1, 1, 0, 1, 10] and rows["messages"] == "13 in 4 groups"
 
 
 def test_groups(filled: Place) -> None:
@@ -116,6 +129,8 @@ def test_a_look_that_fails_in_any_way_is_trouble(filled: Place) -> None:
 def test_a_database_without_queues(folder: Path) -> None:
     (folder / "empty.db").touch()
     assert call("queues", "--url", "empty.db").ok.out == "No queues.\n"
+    none = call("stats", "--url", "empty.db", "--queue", "night")
+    assert (none.status, none.err) == (1, "rqfast: there is no queue in this database; check --url\n")
 
 
 @pytest.mark.parametrize(

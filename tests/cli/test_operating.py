@@ -22,7 +22,8 @@ def test_pause_and_resume(place: Place) -> None:
         assert transport.stats().queue_paused
         resumed = call("resume", *place.options).ok.lines
         assert resumed[0] == f"Resumed all of queue {place.name}."
-        assert resumed[1].startswith("Still paused by name: 1;")
+        shows_them = f"`rqfast groups --state paused --queue {place.name}` shows them."
+        assert resumed[1] == f"Still paused by name: 1; {shows_them}"
         assert transport.claim() is None
         assert call("resume", GROUP, *place.options, "--json").ok.json == [{"resumed": GROUP, "queue": place.name}]
         assert transport.claim() is not None
@@ -30,7 +31,8 @@ def test_pause_and_resume(place: Place) -> None:
         assert again == f"Nothing to do: group {SHOWN} of queue {place.name} was not paused.\n"
         again = call("resume", *place.options).ok.out
         assert again == f"Nothing to do: queue {place.name} was not paused.\n"
-        call("pause", "empty", *place.options)
+        none = call("pause", "empty", *place.options).ok.out
+        assert none.startswith(f"Paused group empty of queue {place.name} (it has no messages now); `rqfast resume")
         assert call("resume", "empty", *place.options).ok.out == f"Resumed group empty of queue {place.name}.\n"
 
 
@@ -45,7 +47,7 @@ def test_release(place: Place) -> None:
     assert (again.status, again.out) == (1, "")
     assert again.err == f"rqfast: nothing holds group {SHOWN} of queue {place.name}: no lease, no parking\n"
     machine = call("release", GROUP, *place.options, "--json")
-    assert (machine.status, machine.json) == (1, [{"released": False, "group_id": GROUP}])
+    assert (machine.status, machine.json) == (1, [{"released": False, "group_id": GROUP, "queue": place.name}])
 
 
 def test_delete(place: Place) -> None:
@@ -54,6 +56,10 @@ def test_delete(place: Place) -> None:
         assert transport.claim("w", 600) is not None
         in_work = call("delete", str(seqs[0]), *place.options)
         assert in_work.status == 1 and f"no message {seqs[0]} in queue {place.name} that is not in work" in in_work.err
+        for advice in ("release", "dead drop"):
+            assert f"`rqfast {advice} --queue {place.name}`" in in_work.err
+        machine = call("delete", str(seqs[0]), *place.options, "--json").json
+        assert machine == [{"deleted": False, "seq": seqs[0], "queue": place.name}]
         assert call("delete", str(seqs[1]), *place.options).ok.out == f"Deleted message {seqs[1]}.\n"
         assert transport.stats().messages == 1
 
@@ -69,7 +75,7 @@ def test_purge(place: Place) -> None:
         )  # fmt: skip
         assert transport.stats().messages == 30
         assert call("purge", "g1", *place.options, "--yes").ok.out == "Deleted 10 messages.\n"
-        assert call("purge", "--all", *place.options, "-y", "--json").ok.json == [{"purged": 20}]
+        assert call("purge", "--all", *place.options, "-y", "--json").ok.json == [{"purged": 20, "queue": place.name}]
         assert transport.stats().messages == 0
 
 
@@ -101,6 +107,11 @@ def test_dead_letters_are_listed_and_shown(with_dead: tuple[Place, list[int]]) -
     assert call("dead", "show", str(seqs[1]), *place.options, "--payload", "--json").ok.json[0]["raw"] == '{"n":1}'
     none = call("dead", "show", str(seqs[2] + 1), *place.options)
     assert none.status == 1 and f"no dead letter {seqs[2] + 1}" in none.err
+    assert f"`rqfast dead list --queue {place.name}`" in none.err
+    titles = [line.split("  ")[0] for line in shown.splitlines()]
+    assert "group" in titles and "group id" not in titles
+    payload = call("dead", "show", str(seqs[1]), *place.options, "--payload").ok.lines
+    assert payload[-1].split() == ["payload", '{"n":1}']
 
 
 def test_dead_letters_come_back_or_go(with_dead: tuple[Place, list[int]]) -> None:
@@ -109,12 +120,29 @@ def test_dead_letters_come_back_or_go(with_dead: tuple[Place, list[int]]) -> Non
     assert (unsaid.status, unsaid.err) == (2, "rqfast dead redrive: say which: their seqs, --group, or --all\n")
     assert call("dead", "redrive", str(seqs[0]), *place.options).ok.out == "Redriven 1 dead letter.\n"
     again = call("dead", "redrive", str(seqs[0]), *place.options, "--json")
-    assert (again.status, again.json) == (1, [{"redriven": 0}])
+    assert (again.status, again.json) == (1, [{"redriven": 0, "queue": place.name}])
     assert again.err == f"rqfast: 1 of those that were named is no dead letter (any more): {seqs[0]}\n"
     assert call("dead", "drop", str(seqs[1]), *place.options).status == 2
     assert call("dead", "drop", str(seqs[1]), *place.options, "--yes").ok.out == "Dropped 1 dead letter.\n"
-    assert call("dead", "drop", "--group", "h", *place.options, "-y", "--json").ok.json == [{"dropped": 0}]
-    assert call("dead", "drop", "--all", *place.options, "-y", "--json").ok.json == [{"dropped": 1}]
+    for what in ("redrive", "drop"):
+        agreed = ("--yes",) if what == "drop" else ()
+        none = call("dead", what, "--group", "nosuch\x07", *place.options, *agreed).ok.out
+        assert none == "No dead letters of group nosuch\\x07.\n"
+    assert call("dead", "drop", "--group", "h", *place.options, "-y", "--json").ok.json == [
+        {"dropped": 0, "queue": place.name}
+    ]
+    assert call("dead", "drop", "--all", *place.options, "-y", "--json").ok.json == [
+        {"dropped": 1, "queue": place.name}
+    ]
     assert call("dead", "list", *place.options).ok.out == "No dead letters.\n"
     with place.open() as transport:
         assert [message.seq for message in transport.peek(GROUP)] == [seqs[0]]
+
+
+def test_a_long_reason_is_whole_in_a_pipe(place: Place) -> None:
+    with place.open() as transport:
+        transport.publish("g", 1)
+        lease = transport.claim()
+        assert lease is not None
+        transport.dead_letter(lease, "why " * 99 + "END")
+    assert call("dead", "list", *place.options).ok.lines[1].endswith("why END")

@@ -67,3 +67,13 @@ def test_upgrade_takes_over_the_tables_of_the_plain_transport() -> None:
     assert call("stats", "--url", "q.db", "--json").ok.json[0]["messages"] == 1
     assert call("schema", "upgrade", "--url", "q.db").ok.out.startswith("Nothing to do: ")
     assert call("schema", "upgrade", "--url", "q.db", "--json").ok.json == [{"upgraded": False}]
+
+
+def test_each_column_of_the_nodes_has_a_heading(place: Place) -> None:
+    found = call("verify", "--url", place.url, "--queue", place.name).ok.lines
+    if place.url.startswith("http"):
+        head, node = [line.split() for line in found[:2]]
+        assert head == ["node", "address", "role", "index", "state"]
+        assert node[2] == "leader" and node[4] == "answers"
+    else:
+        assert found[-1].startswith("All agrees: ")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rqfast
+from rqfast.cli.console import middle
 from tests.cli.command import Terminal
 from tests.cli.conftest import Place
 
@@ -64,8 +65,63 @@ def test_top_ends_with_ctrl_c_and_needs_little_room(folder: Path) -> None:
         transport.publish_many(("g" * 300 + str(n), n) for n in range(50))
     with Terminal(folder, "top", "--url", "q.db", size=(40, 12)) as terminal:
         terminal.wait_for("published")
-        terminal.press(CTRL_C)
+        terminal.wait_for("Too small a terminal to act", since=terminal.press("p"))
+        terminal.press("y" + CTRL_C)
         assert terminal.ended() == 0 and LEFT in terminal.shown
+    with rqfast.connect("q.db") as transport:
+        assert not transport.stats().queue_paused
+
+
+def test_top_cuts_long_names_in_the_middle_and_never_a_question(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport:
+        transport.publish_many(("first-" + "g" * 200 + f"-{n}th", n) for n in range(3))
+        for holder in ("six", "two"):
+            assert transport.claim("worker-" + "w" * 90 + holder, 600) is not None
+    with Terminal(folder, "top", "--url", "q.db", size=(80, 24)) as terminal:
+        for end in ("-0th", "-1th", "-2th", "six", "two"):
+            terminal.wait_for(end)
+        terminal.wait_for("esc none", since=terminal.press("j"))
+        terminal.wait_for("? y/n", since=terminal.press("d"))
+        terminal.wait_for("Redriven 0 dead letters.", since=terminal.press("y"))
+        terminal.press("q")
+        assert terminal.ended() == 0
+
+
+def test_groups_keep_their_heads_and_the_ends_of_their_names(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport:
+        transport.publish_many(("first-" + "g" * 200 + f"-{n}th", n) for n in range(3))
+        assert transport.claim("worker-" + "w" * 60, 600) is not None
+    with Terminal(folder, "groups", "--url", "q.db", size=(80, 24)) as terminal:
+        assert terminal.ended() == 0
+    assert "priority" not in terminal.shown and "head" in terminal.shown
+    assert all(f"-{n}th" in terminal.shown for n in range(3)) and "ggggg\r" not in terminal.shown
+    with Terminal(folder, "groups", "--url", "q.db", size=(400, 24)) as terminal:
+        assert terminal.ended() == 0
+    assert "priority" in terminal.shown and "g" * 200 in terminal.shown
+
+
+def test_dropping_dead_letters_says_how_many(folder: Path) -> None:
+    with rqfast.connect("q.db", queue="night") as transport:
+        transport.publish_many(("g", n) for n in range(3))
+        for _ in range(3):
+            lease = transport.claim()
+            assert lease is not None
+            transport.dead_letter(lease, "why " * 99 + "END")
+    options = ("--url", "q.db", "--queue", "night")
+    for arguments, asked in (
+        (("--all",), "Delete all 3 dead letters of queue night for good? [y/N]"),
+        (("--group", "g"), "Delete all 3 dead letters of group g of queue night for good? [y/N]"),
+        (("1",), "Delete 1 dead letter of queue night for good? [y/N]"),
+    ):
+        with Terminal(folder, "dead", "drop", *arguments, *options) as terminal:
+            terminal.wait_for(asked)
+            terminal.press("n\n")
+            assert terminal.ended() == 1
+    with Terminal(folder, "dead", "drop", "--group", "nosuch", *options) as terminal:
+        assert terminal.ended() == 0 and "No dead letters of group nosuch." in terminal.shown
+    with Terminal(folder, "dead", "list", *options, size=(80, 24)) as terminal:
+        assert terminal.ended() == 0
+    assert "END" not in terminal.shown and terminal.shown.count("\n") == 4
 
 
 def test_top_goes_on_while_no_node_answers(folder: Path) -> None:
@@ -90,7 +146,7 @@ def test_purge_asks_and_takes_anything_but_yes_for_no(answer: str, folder: Path)
     with rqfast.connect("q.db") as transport:
         transport.publish_many(("g", n) for n in range(10))
         with Terminal(folder, "purge", "--all", "--url", "q.db") as terminal:
-            terminal.wait_for("Delete the 10 messages of all of the default queue for good? [y/N]")
+            terminal.wait_for("Delete all 10 messages of the default queue for good? [y/N]")
             terminal.press(answer)
             assert terminal.ended() == (130 if answer == CTRL_C else 1)
             assert ("Nothing was done." in terminal.shown) == (answer != CTRL_C)
@@ -101,6 +157,7 @@ def test_purge_does_what_was_agreed(place: Place, folder: Path) -> None:
     fill(place)
     with Terminal(folder, "purge", RED, *place.options) as terminal:
         asked = terminal.wait_for("[y/N]")
+        assert "Delete all 10 messages of group " in asked
         assert "\\x1b[31mred" in asked and RED not in asked
         terminal.press("y\n")
         assert terminal.ended() == 0 and "Deleted 10 messages." in terminal.shown
@@ -159,3 +216,19 @@ def test_tables_fit_and_have_colours_only_where_they_are_wanted(
         assert "\x1b[3" not in plain
         assert max(map(len, plain.splitlines())) <= size[0]
         assert coloured or "\x1b[3" not in terminal.shown
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown"),
+    [
+        ("short", 5, "short"),
+        ("customer-0123456789-7", 12, "custom…789-7"),
+        ("customer-0123456789-7", 8, "c…6789-7"),
+        ("until 12:00:00 ship@host-28692", 21, "until 12:00:00 s…8692"),
+        ("Redrive the dead letters of group abcdefgh? y/n", 20, "Redrive th…efgh? y/n"),
+        ("一" * 9, 12, "一一一…一一"),
+        ("ab", 1, "…"),
+    ],
+)  # fmt: skip
+def test_a_text_is_cut_in_its_middle(text: str, most: int, shown: str) -> None:
+    assert middle(text, most) == shown

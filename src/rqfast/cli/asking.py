@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -10,8 +11,11 @@ from .console import make_console, one_line, say
 from .exits import FAILED, Misused
 
 
-def must_agree(question: str, yes: bool) -> None:
+def must_agree(question: Callable[[], str], yes: bool) -> None:
     """Go on only if `yes`, or the person at the terminal says so; else the command ends with 1.
+
+    Args:
+        question: gives it, where it is to be asked; "": there is nothing to agree to.
 
     Raises:
         Misused: there is nobody to be asked.
@@ -21,8 +25,11 @@ def must_agree(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Misused("there is no terminal on which to ask: say --yes")
+    asked = question()
+    if not asked:
+        return
     console = make_console(stderr=True)
-    console.print(f"{one_line(question)} [y/N] ", end="")
+    console.print(f"{one_line(asked)} [y/N] ", end="")
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         console.print()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import RqfastError
 from ..transport.schema import drop_queue
-from ..transport.sqlite_sync import sqlite_path
 from .console import Column, json_line, make_console, say, show_rows, tell, without_password
 from .measure import PHASES, Figure, Measuring, queue_name
+from .new_file import NewFile
 from .options import Debug, Json, Url
 from .progress import Bar
 from .queue import place
@@ -40,8 +39,7 @@ def bench(
     """
     where, is_rqlite = place(url)
     name = queue_name()
-    file = None if is_rqlite else Path(sqlite_path(where))
-    is_new = file is not None and not file.exists()
+    file = NewFile(where, is_rqlite)
     measuring = Measuring(where, name, seconds, size, groups)
     console = make_console()
     if not json:
@@ -58,8 +56,7 @@ def bench(
             raise
         finally:
             _drop(where, is_rqlite, name)
-            for end in ("", "-wal", "-shm") if is_new else ():
-                Path(f"{file}{end}").unlink(missing_ok=True)
+            file.remove()
     for figure in found if json else ():
         json_line(figure.fields())
     if not json:

@@ -22,6 +22,10 @@ from ..connect import RQLITE_SCHEMES
 PLAIN_WIDTH = 100
 # Between columns, and what a column that gives way keeps.
 GAP, NARROWEST = 2, 8
+# What of a last word is worth to be seen.
+LEAST = 5
+# From so many cells on, a text is cut in its very middle.
+ROOMY = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,8 @@ class Column:
     Attributes:
         head: what stands above it.
         right: for figures.
-        fold, cut: what is done to it where the terminal is too narrow; the others stay whole.
+        fold, cut, middle: what is done to it where the terminal is too narrow (cut: at the end, or in the middle); the
+            others stay whole.
         spare: left out before that.
     """
 
@@ -39,12 +44,13 @@ class Column:
     right: bool = False
     fold: bool = False
     cut: bool = False
+    middle: bool = False
     spare: bool = False
 
     @property
     def gives_way(self) -> bool:
         """Whether it may be narrower than what is in it."""
-        return self.fold or self.cut
+        return self.fold or self.cut or self.middle
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -143,17 +149,50 @@ def make_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], 
         kept = [n for n, column in enumerate(columns) if not column.spare]
         columns, rows = [columns[n] for n in kept], [[row[n] for n in kept] for row in rows]
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False)
-    for column, most in zip(columns, _widths(columns, rows, width), strict=True):
+    widths = _widths(columns, rows, width)
+    for column, most in zip(columns, widths, strict=True):
         table.add_column(
             Text(column.head, style="bold"),
-            overflow="ellipsis" if column.cut else "fold",
+            overflow="fold" if column.fold else "ellipsis",
             justify="right" if column.right else "left",
             no_wrap=not column.fold,
             width=most,
         )
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(_fitted(cell, column, most) for cell, column, most in zip(row, columns, widths, strict=True)))
     return table
+
+
+def _fitted(cell: str | Text, column: Column, most: int) -> Text:
+    if not column.middle:
+        return cell if isinstance(cell, Text) else Text(cell)
+    return Text(middle(str(cell), most), style=cell.style if isinstance(cell, Text) else "")
+
+
+def middle(text: str, most: int) -> str:
+    """The text in so many cells of a terminal; where that is too few, without what is in its middle (str).
+
+    In a last word that is long enough the cut is there, so that what is said before a name stays. Where there is little
+    room most of it is for the end: there names differ.
+    """
+    if cell_len(text) <= most:
+        return text
+    before, space, last = text.rpartition(" ")
+    room = most - cell_len(before) - 1
+    if space and room >= LEAST and cell_len(last) > room:
+        return f"{before} {middle(last, room)}"
+    tail = (most - 1) // 2 if most >= ROOMY else max(0, most - 2)
+    return f"{_first(text, most - 1 - tail)}…{_first(text[::-1], tail)[::-1]}"
+
+
+def _first(text: str, most: int) -> str:
+    """What of the beginning fits into so many cells."""
+    used = 0
+    for n, letter in enumerate(text):
+        used += cell_len(letter)
+        if used > most:
+            return text[:n]
+    return text
 
 
 def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> list[int]:

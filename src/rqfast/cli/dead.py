@@ -9,6 +9,7 @@ import typer
 
 from ..api import Transport
 from ..model import DeadLetter
+from .advice import advised
 from .asking import must_agree
 from .console import Column, json_line, make_console, one_line, say, show, show_rows, tell
 from .exits import FAILED, Misused, epilog
@@ -16,18 +17,21 @@ from .options import Debug, Json, Payload, Queue, Url, Yes
 from .peek import fields
 from .progress import Bar, watched
 from .queue import named, open_queue
-from .wording import brief, count, instant, short
+from .wording import brief, count, every, instant
 
 HEADS = (
     Column("seq", right=True),
     Column("group", fold=True),
     Column("died (UTC)"),
     Column("attempts", right=True),
-    Column("reason", fold=True),
-    Column("error", fold=True),
+    Column("reason", cut=True),
+    Column("error", cut=True),
 )
-LONGEST = 60
 PAGE = 1000
+# What JSON calls otherwise.
+TITLES = {"group_id": "group", "raw": "payload"}
+# So many dead letters of a group are counted for a question.
+MOST_COUNTED = 10_000
 # A look for each seq, before: so many at most, and of those that are none so many are named.
 MOST_ASKED, MOST_NAMED = 200, 20
 
@@ -82,7 +86,7 @@ def show_dead(
     with open_queue(url, queue) as transport:
         found = transport.dead_letters(limit=1, after=seq - 1)
     if not found or found[0].seq != seq:
-        tell(f"rqfast: no dead letter {seq} in {named(queue)}; `rqfast dead list` shows those that are")
+        tell(f"rqfast: no dead letter {seq} in {named(queue)}; {advised(queue, 'dead', 'list')} shows those that are")
         raise typer.Exit(FAILED)
     told = as_fields(found[0], payload)
     if json:
@@ -92,7 +96,7 @@ def show_dead(
     rows = told | {name: instant(told[name]) for name in ("published_at", "due_at", "died_at")}
     error = rows.pop("error")
     rows["headers"] = ", ".join(f"{name}: {value}" for name, value in told["headers"].items())
-    titles = {name: name.replace("_", " ").replace(" at", " (UTC)") for name in rows}
+    titles = {name: TITLES.get(name, name).replace("_", " ").replace(" at", " (UTC)") for name in rows}
     show(console, {titles[name]: str(value) for name, value in rows.items() if value not in ("", None)})
     if error:
         say(console, f"\n{error}")
@@ -120,7 +124,7 @@ def redrive_dead(
         except KeyboardInterrupt:
             tell(f"rqfast: interrupted; {count(transport.stats().dead, 'dead letter is', 'dead letters are')} left")
             raise
-    _tell_done("redriven", done, seqs, none, json)
+    _tell_done("redriven", done, seqs, none, group, queue, json)
 
 
 @dead.command("drop", epilog=epilog("dead drop"))
@@ -137,12 +141,10 @@ def drop_dead(
     """Delete dead letters for good; asks before."""
     _must_say_which(seqs, group, everything)
     with open_queue(url, queue) as transport:
-        which = count(len(set(seqs)), "dead letter") if seqs else "all dead letters"
-        of = f" of group {one_line(group)}" if group else ""
-        must_agree(f"Delete {which}{of} in {named(queue)} for good?", yes)
+        must_agree(lambda: _question(transport, seqs, group, queue), yes)
         none = _none(transport, seqs, group)
         done = _drop_pages(transport, group) if not seqs else _drop_named(transport, seqs, group)
-    _tell_done("dropped", done, seqs, none, json)
+    _tell_done("dropped", done, seqs, none, group, queue, json)
 
 
 def as_fields(letter: DeadLetter[Any], payload: bool) -> dict[str, Any]:
@@ -160,8 +162,8 @@ def _row(letter: DeadLetter[Any]) -> list[str]:
         letter.group_id,
         brief(letter.died_at),
         str(letter.attempts),
-        short(letter.reason or "", LONGEST),
-        short((letter.error or "").strip().rpartition("\n")[2], LONGEST),
+        letter.reason or "",
+        (letter.error or "").strip().rpartition("\n")[2],
     ]
 
 
@@ -209,10 +211,29 @@ def _none(transport: Transport[Any], seqs: list[int] | None, group: str | None) 
     return found
 
 
-def _tell_done(what: str, done: int, seqs: list[int] | None, none: list[int], json: bool) -> None:
+def _question(transport: Transport[Any], seqs: list[int] | None, group: str | None, queue: str | None) -> str:
+    of = named(queue) if group is None else f"group {one_line(group)} of {named(queue)}"
+    if seqs:
+        return f"Delete {count(len(set(seqs)), 'dead letter')} of {of} for good?"
+    number = 0
+    if group is None:
+        number = transport.stats().dead
+    else:
+        for page in _pages(transport, group):
+            number += len(page)
+            if number > MOST_COUNTED:
+                return f"Delete all dead letters of {of}, more than {MOST_COUNTED:,}, for good?"
+    return f"Delete {every(number, 'dead letter')} of {of} for good?" if number else ""
+
+
+def _tell_done(
+    what: str, done: int, seqs: list[int] | None, none: list[int], group: str | None, queue: str | None, json: bool
+) -> None:
     """How many; of those that were named, all were wanted."""
     if json:
-        json_line({what: done})
+        json_line({what: done, "queue": queue or ""})
+    elif not done and not seqs and group is not None:
+        say(make_console(), f"No dead letters of group {one_line(group)}.")
     else:
         say(make_console(), f"{what.capitalize()} {count(done, 'dead letter')}.")
     if seqs and done < len(set(seqs)):

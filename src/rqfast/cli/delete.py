@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .advice import advised
 from .console import json_line, make_console, say, tell
 from .exits import FAILED
 from .options import Debug, Json, Queue, Url
@@ -23,12 +24,12 @@ def delete(
     with open_queue(url, queue) as transport:
         done = transport.delete(seq)
     if json:
-        json_line({"deleted": done, "seq": seq})
+        json_line({"deleted": done, "seq": seq, "queue": queue or ""})
     elif done:
         say(make_console(), f"Deleted message {seq}.")
     if not done:
         tell(
             f"rqfast: no message {seq} in {named(queue)} that is not in work "
-            "(`rqfast release` ends a lease; `rqfast dead drop` deletes dead letters)"
+            f"({advised(queue, 'release')} ends a lease; {advised(queue, 'dead', 'drop')} deletes dead letters)"
         )
         raise typer.Exit(FAILED)

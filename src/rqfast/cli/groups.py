@@ -15,12 +15,12 @@ from .queue import open_queue
 from .wording import age, brief
 
 HEADS = (
-    Column("group", fold=True),
+    Column("group", middle=True),
     Column("state"),
     Column("depth", right=True),
     Column("age", right=True),
     Column("attempts", right=True),
-    Column("head", right=True, spare=True),
+    Column("head", right=True),
     Column("priority", right=True, spare=True),
     Column("held back (UTC)", fold=True),
 )

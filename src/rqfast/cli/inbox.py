@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ..address.inbox import Address, Inbox, as_address
 from ..errors import ConfigError, SchemaError
+from ..sql.inbox import WantedIndex
 from ..transport.desk import Reads
 from ..transport.schema import on_tables
 from ..worker.inbox_check import Found, examine
@@ -46,12 +47,13 @@ def check(
 
     try:
         found = asyncio.run(on_tables(database, is_rqlite, look))
-        missing, error = {kind: index.create for kind, index in found.missing.items()}, None
+        missing, error = found.missing, None
     except SchemaError as refused:
         missing, error = {}, str(refused)
+    creates = {kind: index.create for kind, index in missing.items()}
     if json:
         json_line(
-            {"table": address.inbox.table, "roles": dict(address.inbox.roles), "missing": missing, "error": error}
+            {"table": address.inbox.table, "roles": dict(address.inbox.roles), "missing": creates, "error": error}
         )
     else:
         show(make_console(), address.inbox, missing, error)
@@ -59,14 +61,16 @@ def check(
         raise typer.Exit(FAILED)
 
 
-def show(console: Console, box: Inbox, missing: dict[str, str], error: str | None) -> None:
+def show(console: Console, box: Inbox, missing: dict[str, WantedIndex], error: str | None) -> None:
     """Print it for people."""
     show_rows(console, ("role", "column", ""), rows(box))
     if error is not None:
         say(console, f"Missing: {error}")
-    for kind, create in missing.items():
+    for kind, index in missing.items():
         say(console, f"Missing: the index by which {'rows are claimed' if kind == 'claim' else 'leases are found'}:")
-        say(console, f"{create};")
+        say(console, f"{index.create};")
+        if kind == "claim" and box.roles["id"] not in index.columns:
+            say(console, f"({box.roles['id']} is the rowid, which ends each index of itself; it may be named as well.)")
     if not missing and error is None:
         say(console, "Nothing is missing.")
 

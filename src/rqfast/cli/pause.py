@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from ..api import Transport
+from .advice import advised
 from .console import json_line, make_console, one_line, say
 from .options import Debug, GroupOrAll, Json, Queue, Url
 from .queue import named, open_queue
@@ -22,18 +22,12 @@ def pause(
     """
     with open_queue(url, queue) as transport:
         transport.pause(group)
+        is_empty = group is not None and not json and not transport.peek(group, 1)
     if json:
         json_line({"paused": group, "queue": queue or ""})
     else:
-        say(make_console(), f"Paused {which(group, queue)}; `{_ends_it(group, queue)}` ends it.")
-
-
-def _ends_it(group: str | None, queue: str | None) -> str:
-    """The command that does (str)."""
-    words = ["rqfast", "resume", *(["--queue", queue] if queue else [])]
-    if group is not None:
-        words += ["--", group] if group.startswith("-") else [group]
-    return one_line(shlex.join(words))
+        none = " (it has no messages now)" if is_empty else ""
+        say(make_console(), f"Paused {which(group, queue)}{none}; {advised(queue, 'resume', group=group)} ends it.")
 
 
 def is_paused(transport: Transport[Any], group: str | None) -> bool:

@@ -14,7 +14,7 @@ from ..transport.sqlite_sync import sqlite_path
 PATIENCE = 5
 
 IN_MEMORY = ":memory:"
-NO_QUEUE = "is not in this database"
+NO_QUEUE, NO_QUEUES = "is not in this database", "there is no queue in this database"
 NO_FILE = "there is no file"
 MISSING = "check --url and --queue"
 MISSING_OR_CREATE = "check --url and --queue, or make it with --create"
@@ -63,12 +63,17 @@ def open_queue(
     except SchemaError as error:
         if not is_missing(error):
             raise
-        raise SchemaError(f"{error}; {missing}") from error
+        raise SchemaError(f"{error}; {advice(error, missing)}") from error
+
+
+def advice(error: SchemaError, missing: str) -> str:
+    """What to do where a queue is not there (str); where none is, its name is not what is wrong."""
+    return missing.replace(" and --queue", "") if NO_QUEUES in str(error) else missing
 
 
 def is_missing(error: SchemaError) -> bool:
     """Whether a queue, or its file, is not there."""
-    return NO_QUEUE in str(error) or str(error).startswith(NO_FILE)
+    return NO_QUEUE in str(error) or str(error).startswith((NO_FILE, NO_QUEUES))
 
 
 def named(queue: str | None) -> str:

@@ -18,7 +18,7 @@ def release(group: Group, url: Url = None, queue: Queue = None, json: Json = Fal
     with open_queue(url, queue) as transport:
         done = transport.release(group)
     if json:
-        json_line({"released": done, "group_id": group})
+        json_line({"released": done, "group_id": group, "queue": queue or ""})
     elif done:
         say(make_console(), f"Released group {one_line(group)}: its head can be claimed.")
     if not done:

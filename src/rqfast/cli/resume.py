@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .advice import advised
 from .console import json_line, make_console, say
 from .options import Debug, GroupOrAll, Json, Queue, Url
 from .pause import is_paused, which
@@ -25,4 +26,7 @@ def resume(
     else:
         say(console, f"Nothing to do: {named(queue) if group is None else which(group, queue)} was not paused.")
     if left is not None and left.paused:
-        say(console, f"Still paused by name: {left.paused:,}; `rqfast groups --state paused` shows them.")
+        say(
+            console,
+            f"Still paused by name: {left.paused:,}; {advised(queue, 'groups', '--state', 'paused')} shows them.",
+        )

@@ -11,6 +11,7 @@ import typer
 from ..connect import connect
 from ..sql.names import TRIGGERS
 from ..transport.schema import Schema, check_schema, finish, read_schema
+from .advice import advised
 from .console import json_line, make_console, say, show, without_password
 from .exits import FAILED, epilog
 from .options import Debug, Json, Url
@@ -56,7 +57,8 @@ def check_tables(url: Url = None, queue: OneQueue = None, json: Json = False, de
     if not json and not found:
         say(console, "No queue of rqfast is in this database.")
     if not json and any(found.values()):
-        say(console, "`rqfast verify --repair` makes indexes and views anew; tables come from a backup.")
+        mends = advised(queue, "verify", "--repair")
+        say(console, f"{mends} makes indexes and views anew; tables come from a backup.")
     if any(found.values()):
         raise typer.Exit(FAILED)
 

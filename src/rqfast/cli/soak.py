@@ -15,6 +15,7 @@ from ..soak.report import write_report
 from ..soak.run import MAX_PROCESSES, Plan, Result, queue_name, run, told_enough
 from ..soak.summary import summary, verdict
 from .console import make_console, say, show, without_password
+from .new_file import NewFile
 from .options import Debug, Url, UrlFirst
 from .queue import place
 from .wording import count
@@ -116,7 +117,8 @@ def soak(
     debug: Debug = False,
 ) -> None:
     """Drive a queue from several processes, kill some of them, and check that no rule of the queue was broken."""
-    where, _ = place(database or url)
+    where, is_rqlite = place(database or url)
+    file = NewFile(where, is_rqlite)
     console = make_console()
     screen = Screen(console)
     folder = Path(tempfile.mkdtemp(prefix="rqfast-soak-"))
@@ -164,6 +166,8 @@ def soak(
         screen.close()
         if not stays or not any(folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
+        if not keep:
+            file.remove()
     if status:
         raise typer.Exit(status)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from ..api import Transport
+from .advice import advised
 from .console import json_line, make_console, one_line, without_password
 from .exits import Misused
 from .keys import DOWN, ESCAPE, UP, Keys
@@ -20,13 +21,14 @@ from .options import Debug, Json, Queue, Url
 from .pause import is_paused
 from .queue import named, open_queue, place
 from .top_feed import Feed, trouble
-from .top_screen import View, draw
+from .top_screen import View, draw, has_footer
 from .wording import count
 
 # How long a key is waited for before the screen is looked at again, in seconds.
 BEAT = 0.1
 # How long a look or a key may take on a cluster, in seconds.
 TIMEOUT = 4.0
+TOO_SMALL = "Too small a terminal to act"
 ORDERS = ("oldest", "depth", "attempts")
 
 
@@ -44,7 +46,7 @@ def top(
     `rqfast groups`; in a large queue it looks less often.
     """
     if not json and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise Misused("top needs a terminal; --json writes lines, and `rqfast stats` figures")
+        raise Misused(f"top needs a terminal; --json writes lines, and {advised(queue, 'stats')} figures")
     if times is not None and not json:
         raise Misused("--times goes with --json")
     with open_queue(url, queue, timeout=TIMEOUT) as transport:
@@ -88,6 +90,7 @@ class _Screen:
         self._console: Console = make_console()
         self._question: Callable[[], str] | None = None
         self._size = (0, 0)
+        self._may_act = False
 
     def run(self) -> None:
         """Until q."""
@@ -100,6 +103,7 @@ class _Screen:
                     self._feed.news.clear()
                     self._size = size
                     with self._feed.lock:
+                        self._may_act = has_footer(self._feed.seen, *size)
                         live.update(draw(self._feed.seen, self._view, *size), refresh=True)
                 key = keys.get(BEAT)
                 changed = key is not None
@@ -149,6 +153,9 @@ class _Screen:
             does["l"] = (f"Release {what}?", lambda: _released(transport, group, what))
         if key not in does:
             return
+        if not self._may_act:
+            self._view.line = TOO_SMALL
+            return
         question, does_it = does[key]
         self._question = does_it
         if group is not None and key != "d":
@@ -159,8 +166,8 @@ class _Screen:
     def _answered(self, key: str) -> None:
         question, self._question = self._question, None
         self._view.asks = False
-        if question is None or key not in ("y", "Y"):
-            self._view.line = "Nothing was done."
+        if question is None or key not in ("y", "Y") or not self._may_act:
+            self._view.line = "Nothing was done." if self._may_act else TOO_SMALL
             return
         self._view.line = "…"
         threading.Thread(target=self._do, args=(question,), daemon=True).start()

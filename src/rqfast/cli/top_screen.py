@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.rule import Rule
 from rich.table import Table
@@ -13,13 +14,15 @@ from rich.text import Text
 
 from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
-from .console import Column, make_table, one_line
+from .console import Column, make_table, middle, one_line
 from .top_feed import Seen
 from .wording import age, brief, short
 
 BARS = " ▁▂▃▄▅▆▇█"
 # What is as wide: a screen with all columns, and one with the figures but no sparkline; and how many columns are left.
 WIDE, SPARKS, FIRST = 70, 62, 3
+# A narrower screen has no room for a question.
+NARROWEST = 20
 STYLES = {"in_work": "green", "parked": "yellow", "delayed": "yellow", "paused": "magenta"}
 KEYS = "p pause  r resume  d redrive  s sort  ↑↓ choose a group  q quit"
 GROUP_KEYS = "p pause  r resume  d redrive  l release  ↑↓ choose  esc none  q quit"
@@ -48,28 +51,38 @@ class View:
 
 def draw(seen: Seen, view: View, width: int, height: int) -> Group:
     """The whole screen (rich.console.Group), `height` lines at most."""
-    parts: list[Text | Table | Rule] = [_title(view, width)]
+    bottom = has_footer(seen, width, height)
+    parts: list[Text | Table | Rule] = [_title(view, width) if bottom or not view.line else _line(view, width)]
     if seen.trouble:
         since = f" for {age(time.monotonic() - seen.at)}" if seen.at else ""
-        parts.append(Text(short(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
+        parts.append(Text(middle(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
     if seen.stats is None:
         parts.append(Text("" if seen.trouble else "looking …", style="dim"))
     else:
         parts.append(_figures(seen, seen.stats, width))
     if seen.overview is not None and seen.overview.nodes:
         parts.append(_nodes(seen.overview.nodes, width))
-    nodes = len(seen.overview.nodes) if seen.overview is not None else 0
-    used = 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
-    parts.append(_groups(seen.groups, view, max(1, height - used), width))
+    parts.append(_groups(seen.groups, view, max(1, height - _used(seen, width)), width))
     parts.append(_last_line(view, width))
     return Group(*parts)
 
 
+def has_footer(seen: Seen, width: int, height: int) -> bool:
+    """Whether the last lines of the screen, with the keys and what is asked, can be seen whole."""
+    return width >= NARROWEST and height > _used(seen, width)
+
+
+def _used(seen: Seen, width: int) -> int:
+    """Lines of all but the rows of groups."""
+    nodes = len(seen.overview.nodes) if seen.overview is not None else 0
+    return 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
+
+
 def _title(view: View, width: int) -> Text:
     every = f"every {view.every:g} s"
-    title = short(one_line(view.title), max(10, width - len(every) - 2))
-    return Text.assemble((title, "bold"), " " * max(1, width - len(title) - len(every)), (every, "dim"))
+    title = middle(one_line(view.title), max(10, width - len(every) - 2))
+    return Text.assemble((title, "bold"), " " * max(1, width - cell_len(title) - len(every)), (every, "dim"))
 
 
 def _figures(seen: Seen, stats: Stats, width: int) -> Table:
@@ -119,7 +132,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
-    columns = (Column("node"), Column(""), Column("index", right=True), Column("address", cut=True))
+    columns = (Column("node"), Column("role"), Column("index", right=True), Column("address", cut=True))
     rows: list[list[Text]] = []
     for node in nodes:
         role, style = ("leader", "bold green") if node.leads else ("follower", "")
@@ -135,8 +148,8 @@ def _groups(groups: Sequence[GroupInfo], view: View, most: int, width: int) -> T
     if not groups:
         return Text("none", style="dim")
     columns = (
-        Column("  group", cut=True), Column("state"), Column("depth", right=True),
-        Column("age", right=True), Column("attempts", right=True), Column("held back (UTC)", cut=True),
+        Column("  group", middle=True), Column("state"), Column("depth", right=True),
+        Column("age", right=True), Column("attempts", right=True), Column("held back (UTC)", middle=True),
     )  # fmt: skip
     at = next((n for n, group in enumerate(groups) if group.group_id == view.chosen), 0)
     start = max(0, min(at - most // 2, len(groups) - most))
@@ -165,8 +178,12 @@ def _held(group: GroupInfo) -> str:
 def _last_line(view: View, width: int) -> Text:
     keys = Text(short(KEYS if view.chosen is None else GROUP_KEYS, width), style="dim")
     if not view.line and view.chosen is not None:
-        return Text.assemble(short(f"group {one_line(view.chosen)}", width), "\n", keys)
+        return Text.assemble(middle(f"group {one_line(view.chosen)}", width), "\n", keys)
     if not view.line:
         return keys
-    line = short(one_line(view.line), width)
-    return Text.assemble((line, "bold yellow" if view.asks else ""), "\n", keys)
+    return Text.assemble(_line(view, width), "\n", keys)
+
+
+def _line(view: View, width: int) -> Text:
+    """Cut in the middle: a question has its y/n at the end, and a long name stands before that."""
+    return Text(middle(one_line(view.line), width), style="bold yellow" if view.asks else "")

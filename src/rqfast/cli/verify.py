@@ -58,16 +58,16 @@ def show(console: Console, report: Report) -> None:
             [
                 state.node,
                 state.address or "",
-                "leader" if state.leads else "",
+                "" if state.error else "leader" if state.leads else "follower",
                 "" if state.applied < 0 else str(state.applied),
                 state.error or "answers",
             ]
             for state in report.nodes
         ]
-        show_rows(console, ("node", "address", "", "index", ""), rows)
+        show_rows(console, ("node", "address", "role", "index", "state"), rows)
         say(console, "")
     if report.tables:
-        heads = ("queue", "table", "rows", "checksum", "")
+        heads = ("queue", "table", "rows", "checksum", "nodes")
         show_rows(console, heads, [row for table in report.tables for row in _table(table)])
         say(console, "")
     for done in report.mended:

@@ -12,6 +12,11 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def every(number: int, one: str) -> str:
+    """ "the 1 message", "all 2,000 messages" (str)."""
+    return f"{'the' if number == 1 else 'all'} {count(number, one)}"
+
+
 def age(seconds: float) -> str:
     """A duration, to two places (str)."""
     if seconds < MINUTE:

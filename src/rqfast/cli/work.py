@@ -21,7 +21,7 @@ from .exits import Misused
 from .loading import load_object
 from .options import Debug, Json
 from .processes import Processes
-from .queue import MISSING_OR_CREATE, is_missing
+from .queue import MISSING_OR_CREATE, advice, is_missing
 from .reloading import Files
 
 log = logging.getLogger("rqfast.work")
@@ -86,7 +86,7 @@ def work(
         if not is_missing(error):
             raise
         text = str(error).removesuffix(", and create=False makes none")
-        raise Misused(f"{text}; {MISSING_OR_CREATE}") from error
+        raise Misused(f"{text}; {advice(error, MISSING_OR_CREATE)}") from error
     if json:
         json_line(asdict(counts))
     elif supervised:

@@ -20,6 +20,7 @@ from ..errors import ConfigError, RqfastError
 from ..model import Stats
 from ..transport import checks
 from ..transport.blocking import BlockingTransport
+from .states import states
 
 log: logging.Logger = logging.getLogger("rqfast.observe")
 
@@ -206,14 +207,8 @@ def _families(found: Sequence[tuple[str, Reading | None]]) -> list[Metric]:
         if reading is None:
             continue
         seconds.add_metric([queue], reading.seconds)
-        for state, count in _states(reading.stats).items():
+        for state, count in states(reading.stats).items():
             messages.add_metric([queue, state], count)
         for name, family in gauges.items():
             family.add_metric([queue], float(getattr(reading.stats, name) or 0))
     return [up, seconds, messages, *gauges.values()]
-
-
-def _states(stats: Stats) -> dict[str, int]:
-    """Each message once: "waiting" is what stands behind the head of its group, or in a paused one."""
-    known = {name: getattr(stats, name) for name in ("claimable", "in_work", "parked", "delayed")}
-    return {**known, "waiting": max(0, stats.messages - sum(known.values()))}

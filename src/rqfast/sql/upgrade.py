@@ -32,7 +32,9 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
     if version is None:
         if create:
             return True
-        there = ", ".join(name or "(default)" for name in versions) or "none"
+        if not versions:
+            raise SchemaError("there is no queue in this database")
+        there = ", ".join(name or "(default)" for name in versions)
         raise SchemaError(f"{_called(queue)} is not in this database; queues that are: {there}")
     if version != SCHEMA_VERSION:
         raise SchemaError(
