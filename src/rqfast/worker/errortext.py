@@ -34,7 +34,12 @@ def told(error: BaseException) -> str:
     >>> told(ValueError("\x1b[31mred"))
     'ValueError: \\x1b[31mred'
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text_of(error))
+    return one_line(text_of(error))
+
+
+def one_line(text: str) -> str:
+    """The text with all that is no plain letter as escapes (str)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def raised_by_handler(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
