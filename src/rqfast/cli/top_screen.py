@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +14,10 @@ from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
 from .console import Column, make_table, one_line
 from .top_feed import Seen
-from .wording import age, brief, short
+from .wording import MINUTE, age, brief, short
 
+# Of so many seconds on no tenths are shown.
+TENTHS = 10
 BARS = " ▁▂▃▄▅▆▇█"
 # What is as wide: a screen with all columns, and one with the figures but no sparkline; and how many columns are left.
 WIDE, SPARKS, FIRST = 70, 62, 3
@@ -31,7 +32,6 @@ class View:
 
     Attributes:
         title: the queue and its database.
-        every: seconds between two looks.
         order: of the groups.
         chosen: the group that keys are about; None: the queue.
         line: what is asked, or was done last.
@@ -39,37 +39,52 @@ class View:
     """
 
     title: str
-    every: float
     order: str = "oldest"
     chosen: str | None = None
     line: str = ""
     asks: bool = False
 
 
-def draw(seen: Seen, view: View, width: int, height: int) -> Group:
-    """The whole screen (rich.console.Group), `height` lines at most."""
-    parts: list[Text | Table | Rule] = [_title(view, width)]
-    if seen.trouble:
-        since = f" for {age(time.monotonic() - seen.at)}" if seen.at else ""
-        parts.append(Text(short(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
+def draw(seen: Seen, view: View, width: int, height: int, now: float) -> Group:
+    """The whole screen (rich.console.Group), `height` lines at most, at this time of the monotonic clock."""
+    parts: list[Text | Table | Rule] = [_title(seen, view, width, now)]
+    if trouble := _trouble(seen, now):
+        parts.append(Text(short(trouble, width), style="bold red"))
     if seen.stats is None:
         parts.append(Text("" if seen.trouble else "looking …", style="dim"))
     else:
         parts.append(_figures(seen, seen.stats, width))
-    if seen.overview is not None and seen.overview.nodes:
-        parts.append(_nodes(seen.overview.nodes, width))
-    nodes = len(seen.overview.nodes) if seen.overview is not None else 0
-    used = 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
+    nodes = len(seen.nodes)
+    if nodes:
+        parts.append(_nodes(seen.nodes, width, seen.knows_nodes(now)))
+    used = 12 + 2 * (width <= SPARKS) + bool(trouble) + nodes + bool(nodes)
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
     parts.append(_groups(seen.groups, view, max(1, height - used), width))
     parts.append(_last_line(view, width))
     return Group(*parts)
 
 
-def _title(view: View, width: int) -> Text:
-    every = f"every {view.every:g} s"
-    title = short(one_line(view.title), max(10, width - len(every) - 2))
-    return Text.assemble((title, "bold"), " " * max(1, width - len(title) - len(every)), (every, "dim"))
+def _title(seen: Seen, view: View, width: int, now: float) -> Text:
+    every = f"every {_seconds(seen.every)}"
+    old = f"as of {_seconds(now - seen.at)} ago, " if seen.is_old(now) else ""
+    long = len(old) + len(every)
+    title = short(one_line(view.title), max(10, width - long - 2))
+    return Text.assemble((title, "bold"), " " * max(1, width - len(title) - long), (old, "bold yellow"), (every, "dim"))
+
+
+def _seconds(seconds: float) -> str:
+    """Short, and exact where that is short (str)."""
+    if seconds >= MINUTE:
+        return age(seconds)
+    return f"{seconds:.0f} s" if seconds >= TENTHS else f"{round(seconds, 1):g} s"
+
+
+def _trouble(seen: Seen, now: float) -> str:
+    """What keeps the figures, or the nodes, from being seen (str)."""
+    if seen.trouble:
+        since = f" for {age(now - seen.at)}" if seen.stats is not None else ""
+        return f"no answer{since}: {one_line(seen.trouble)}"
+    return f"nodes: {one_line(seen.of_nodes)}" if seen.of_nodes else ""
 
 
 def _figures(seen: Seen, stats: Stats, width: int) -> Table:
@@ -118,15 +133,17 @@ def sparkline(values: Sequence[float], width: int) -> str:
     return "".join(BARS[round(value / most * (len(BARS) - 1))] for value in last)
 
 
-def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
+def _nodes(nodes: Sequence[NodeState], width: int, known: bool) -> Table:
     columns = (Column("node"), Column(""), Column("index", right=True), Column("address", cut=True))
     rows: list[list[Text]] = []
     for node in nodes:
         role, style = ("leader", "bold green") if node.leads else ("follower", "")
-        if node.error:
+        if not known:
+            role, style = "unknown", "yellow"
+        elif node.error:
             role, style = "down", "bold red"
-        applied = "" if node.applied < 0 else str(node.applied)
-        told = node.error or node.address or ""
+        applied = "" if node.applied < 0 or not known else str(node.applied)
+        told = (node.error if known else "") or node.address or ""
         rows.append([Text(one_line(node.node)), Text(role, style=style), Text(applied), Text(one_line(told))])
     return make_table(columns, rows, width)
 
