@@ -37,7 +37,8 @@ class RqfastError(Exception):
 class LeaseLost(RqfastError):
     """The lease no longer owns its message: the settlement was refused and changed nothing.
 
-    It lapsed and the message was claimed again, or it was settled before, or its token is not one of ours.
+    It lapsed and the message was claimed again, an operator released it, it was settled before, or its token is not
+    one of ours.
 
     Attributes:
         seq: the message's number (int); of a row of the user's own table its id (int or str).
@@ -48,8 +49,9 @@ class LeaseLost(RqfastError):
     def __init__(self, seq: int | str, group_id: str, doing: str = "settle", table: str | None = None) -> None:
         what = f"message {seq}" if table is None else f"row {seq!r} of table {table},"
         super().__init__(
-            f"cannot {doing} {what} of group {group_id!r}: this lease no longer holds it (it lapsed and the "
-            f"message was claimed again, or it was already settled); nothing was changed, drop this result"
+            f"cannot {doing} {what} of group {group_id!r}: this lease no longer holds it (it lapsed and the message "
+            "was claimed again, it was released by an operator, or it was already settled); nothing was changed, drop "
+            "this result"
         )
         self.seq = seq
         self.group_id = group_id

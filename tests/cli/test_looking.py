@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from rich.console import Console
 
 import rqfast
-from rqfast.cli.top_feed import Feed
+from rqfast.cli.top_feed import Feed, Seen
+from rqfast.cli.top_screen import View, draw
 from rqfast.devserver import DevServer
+from rqfast.verify.found import NodeState
 from tests.cli.command import call, rqfast_command
 from tests.cli.conftest import Place
 from tests.proxy import Proxy
@@ -124,6 +128,59 @@ def test_a_look_that_fails_in_any_way_is_trouble(filled: Place) -> None:
         feed.order = "oldest"
         feed.look()
         assert not feed.seen.trouble and feed.seen.looks == 2
+
+
+def shown(seen: Seen, now: float) -> str:
+    """The screen of `rqfast top`, at that time."""
+    console = Console(width=100, height=30, record=True, file=io.StringIO())
+    console.print(draw(seen, View("queue q on http://a:1"), 100, 30, now))
+    return console.export_text()
+
+
+def test_top_tells_how_old_its_figures_are(filled: Place) -> None:
+    now = 1000.0
+    with filled.open() as transport:
+        feed = Feed(transport, filled.url, filled.name, 1.0, now=lambda: now)
+        feed.look()
+        feed.seen.nodes = [
+            NodeState("1", "http://a:1", leads=True, applied=77),
+            NodeState("2", "http://a:2", applied=77),
+        ]
+        fresh = shown(feed.seen, 1002.0)
+        assert "every 1 s" in fresh and "as of" not in fresh
+        assert "leader" in fresh and "follower" in fresh and "unknown" not in fresh
+        # A look is under way, and does not come to an end.
+        hung = shown(feed.seen, 1014.0)
+        assert "as of 14 s ago, every 1 s" in hung and hung.count("unknown") == 2
+        assert "leader" not in hung and "follower" not in hung and "77" not in hung
+        # It failed.
+        now = 1001.0
+        feed.order = ["oldest"]  # type: ignore[assignment]
+        feed.look()
+        failed = shown(feed.seen, 1001.5)
+        assert "no answer for 1.5 s: " in failed and failed.count("unknown") == 2 and "leader" not in failed
+        feed.order = "oldest"
+        feed.look()
+        assert "as of" not in shown(feed.seen, 1002.0)
+
+
+def test_top_shows_figures_though_the_nodes_do_not_tell_of_themselves() -> None:
+    with DevServer() as server:
+        address = urlsplit(server.url)
+        with Proxy(address.hostname or "", address.port or 0) as proxy, rqfast.connect(proxy.url) as transport:
+            feed = Feed(transport, proxy.url, None, 0.1)
+            feed.look()
+            assert (feed.seen.trouble, feed.seen.of_nodes) == ("", "") and "leader" in shown(feed.seen, feed.seen.at)
+            transport.publish("g", 1)
+            proxy.stall(lambda exchange: exchange.path.startswith("/nodes?ver=2&nonvoters"))
+            feed.look()
+            stats = feed.seen.stats
+            assert stats is not None and stats.messages == 1 and not feed.seen.trouble
+            screen = shown(feed.seen, feed.seen.at)
+            assert "nodes: " in screen and "unknown" in screen and "leader" not in screen
+            assert feed.seen.every > 0.1
+            feed.look()
+            assert "leader" in shown(feed.seen, feed.seen.at)
 
 
 def test_a_database_without_queues(folder: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ def note(event: str) -> None:
         file.write(f"{event} {os.getpid()} {VERSION}\\n")
     if event == "die" and os.path.exists("mortal"):
         os._exit(3)
+    if event == "fail":
+        raise ValueError("\\x1b[31mred")
     if event == "stop":
         worker.stop()
 """
@@ -88,6 +91,29 @@ def test_it_works_until_it_is_stopped(place: Place, folder: Path) -> None:
         assert status == 0 and json.loads(out)["acked"] == 1
         assert transport.stats().messages == 0
     assert "worker 'jobs' serves note" in (folder / "work.log").read_text()
+
+
+def test_a_database_that_is_not_there_is_told_soon(folder: Path) -> None:
+    # Nobody listens there.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with working(folder, "--url", url) as process:
+        told = f"waiting for a leader at {url} (connection refused)"
+        wait(folder, "the line", lambda: told in (folder / "work.log").read_text())
+        assert process.poll() is None
+        status, out = stopped(process, signal.SIGINT)
+    assert (status, out) == (0, "Worker jobs stopped: it never reached the database.\n")
+    assert (folder / "work.log").read_text().count("waiting for a leader") == 1
+
+
+def test_the_log_colours_no_terminal(folder: Path) -> None:
+    with rqfast.connect("q.db") as transport, working(folder, "--url", "q.db") as process:
+        transport.publish("g", "fail")
+        wait(folder, "the failure", lambda: "ValueError" in (folder / "work.log").read_text())
+        stopped(process, signal.SIGTERM)
+    said = (folder / "work.log").read_text()
+    assert "\\x1b[31mred" in said and "\x1b" not in said
+    assert "\n  File " in said
 
 
 def test_of_several_one_that_dies_is_started_again(folder: Path) -> None:

@@ -142,6 +142,102 @@ def test_how_many_attempts_are_left_is_logged(place: Place, caplog: pytest.LogCa
         assert told in caplog.text
 
 
+def test_the_log_tells_what_becomes_of_a_message_after_on_error(
+    embedded_place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes = {"ack": Ack(), "drop": Drop(), "dead": Dead("no use"), "retry": Retry(), "usual": None}
+
+    async def scenario() -> dict[str, int]:
+        worker = embedded_place.worker()
+
+        @worker.subscriber(max_attempts=2, dead_letter=True, backoff=0, on_error=lambda _, ctx: outcomes[ctx.group])
+        async def handle(number: int) -> None:
+            raise ValueError("no")
+
+        async with embedded_place.connect() as transport:
+            seqs = {group: await transport.publish(group, 1) for group in outcomes}
+            async with serving(worker):
+                await until(lambda: ended(worker) == len(outcomes), "five messages")
+        return seqs
+
+    with caplog.at_level(logging.WARNING, "rqfast.worker"):
+        seqs: dict[str, int] = run(scenario())
+    told = [one.getMessage() for one in caplog.records if "after on_error" in one.getMessage()]
+    for group, attempt, what in (
+        ("ack", 1, "it is done"),
+        ("drop", 1, "it is dropped"),
+        ("dead", 1, "it goes to the dead letters: 'no use'"),
+        ("retry", 1, "it goes again, 1 attempt is left"),
+        ("retry", 2, "it is given up, after 2 attempts"),
+        ("usual", 1, "it goes again, 1 attempt is left"),
+        ("usual", 2, "it is given up, after 2 attempts"),
+    ):
+        line = f"handle: after on_error, of message {seqs[group]} of group {group!r} (attempt {attempt}): {what}"
+        assert told.count(line) == 1, told
+    assert len(told) == 7
+
+
+def test_a_message_that_was_given_back_too_often_before_is_not_tried(
+    embedded_place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> int:
+        worker = embedded_place.worker()
+        handled: list[int] = []
+
+        @worker.subscriber(max_attempts=3, dead_letter=True)
+        async def handle(number: int) -> None:
+            handled.append(number)
+
+        async with embedded_place.connect() as transport:
+            seq: int = await transport.publish("crm", 1)
+            for _ in range(4):
+                await transport.nack(await transport.claim("me", SECONDS), 0)
+            async with serving(worker):
+                await until(lambda: worker.counts.dead == 1, "the dead letter")
+            (dead,) = await transport.dead_letters()
+        reason = "delivered 4 times before, and max_attempts is 3: not tried again"
+        assert (dead.attempts, dead.reason, handled) == (5, reason, [])
+        return seq
+
+    with caplog.at_level(logging.WARNING, "rqfast.worker"):
+        seq = run(scenario())
+    (line,) = [one for one in caplog.records if "not tried again" in one.getMessage()]
+    assert f"message {seq} of group 'crm' (attempt 5): it goes to the dead letters: 'delivered" in line.getMessage()
+    assert (line.__dict__["group"], line.__dict__["seq"], line.__dict__["attempt"]) == ("crm", seq, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "goes"),
+    [
+        ({"max_attempts": 3, "dead_letter": True}, "it goes to the dead letters: 'undecodable'"),
+        ({"max_attempts": 3, "dead_letter": "bad"}, "it goes to group 'bad' as a dead letter: 'undecodable'"),
+        ({"on_undecodable": Drop()}, "it is dropped"),
+    ],
+)
+def test_the_log_tells_what_becomes_of_what_cannot_be_decoded(
+    embedded_place: Place, options: dict[str, Any], goes: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        def refuse(text: str) -> object:
+            raise ValueError("\x1b[31mred")
+
+        worker = embedded_place.worker()
+
+        @worker.subscriber(group="crm", decode=refuse, **options)
+        async def handle(number: int) -> None:
+            raise AssertionError("it cannot be decoded")
+
+        async with embedded_place.connect() as transport:
+            await transport.publish("crm", 1)
+            async with serving(worker):
+                await until(lambda: ended(worker) == 1, "the message")
+
+    with caplog.at_level(logging.ERROR, "rqfast.worker"):
+        run(scenario())
+    assert f"could not be decoded, {goes}: ValueError: \\x1b[31mred" in caplog.text
+    assert "\x1b" not in caplog.text
+
+
 # -- back-off ---------------------------------------------------------------------------------------------
 
 

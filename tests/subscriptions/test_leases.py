@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 import time
 from typing import Any
 
@@ -128,6 +130,49 @@ def test_a_plain_handler_sees_that_its_lease_was_lost(place: Place) -> None:
         assert seen == [1, 2] and flags == [True]
 
     run(scenario())
+
+
+def test_a_plain_handler_that_hangs_is_told_when_its_lease_is_lost(
+    embedded_place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    over = threading.Event()
+
+    def warned(text: str) -> bool:
+        return any(text in one.getMessage() for one in caplog.records)
+
+    async def scenario() -> None:
+        seen: list[int] = []
+        worker = embedded_place.worker(visibility=visibility_of(embedded_place), concurrency=2)
+
+        @worker.subscriber(group="crm", name="crm")
+        def handle(number: int, ctx: Context) -> None:
+            seen.append(ctx.attempt)
+            over.wait(LONG)
+
+        async with serving(worker):
+            await worker.publish("crm", 1)
+            for taken in (1, 2):
+                await until(lambda: len(seen) == taken, f"delivery {taken}")  # noqa: B023
+                assert not warned("nothing is claimed")
+                await release(embedded_place, "crm")
+                line = f"(attempt {taken}) was lost (released by an operator, or it ran down), its handler still runs"
+                await until(lambda: warned(line), f"the warning of delivery {taken}")  # noqa: B023
+                assert warned(f"{taken} of 2 places are taken by such handlers")
+            await until(lambda: warned("all places (2) are taken by handlers that do not end"), "the second warning")
+            assert warned("(groups 'crm'): pause these groups, and restart this worker")
+            assert worker.counts.lost == 0
+            over.set()
+            await until(lambda: worker.counts.acked == 1, "the third delivery")
+            assert worker.counts.lost == 2
+        assert seen == [1, 2, 3]
+        assert sum("nothing is claimed" in one.getMessage() for one in caplog.records) == 1
+        assert warned("somebody else has it, or it was released by an operator")
+
+    with caplog.at_level(logging.WARNING, "rqfast.worker"):
+        try:
+            run(scenario())
+        finally:
+            over.set()
 
 
 def test_another_worker_goes_on_with_what_a_handler_lost(place: Place) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rqfast import Column, ConfigError, Context, Inbox, Retry, Worker, connect_async
+from rqfast.devserver import DevServer
 from rqfast.transport.over_thread import AsyncSqliteTransport
 from rqfast.transport.rqlite_async import AsyncRqliteTransport
 from tests.contract.views import queue_name
@@ -293,3 +296,27 @@ def test_a_worker_does_not_take_lost_leases_lightly(embedded_place: Place) -> No
                 Worker(transport)
 
     run(scenario())
+
+
+def test_a_worker_says_that_its_database_is_away_and_when_it_is_back_though_no_message_comes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told(text: str) -> bool:
+        return any(text in one.getMessage() for one in caplog.records)
+
+    async def scenario(server: DevServer) -> None:
+        worker = Worker(server.url, grace=1, max_poll=0.1, timeout=1)
+
+        @worker.subscriber(group="a", name="a")
+        async def handle(number: int) -> None: ...
+
+        async with serving(worker):
+            server.close()
+            await until(lambda: told("a: nothing could be claimed for 0 s"), "the line of the outage")
+            with DevServer(tmp_path / "dev.db", server.port):
+                await until(lambda: told("a: claims go on after "), "the line of its end")
+                await worker.publish("a", 1)
+                await until(lambda: worker.counts.acked == 1, "a message")
+
+    with caplog.at_level(logging.WARNING, "rqfast.worker"), DevServer(tmp_path / "dev.db") as server:
+        run(scenario(server))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rqfast.worker.errortext import MOST, text_of
+from rqfast.worker.errortext import MOST, text_of, told
 
 
 class Rude(Exception):
@@ -21,6 +21,10 @@ def test_odd_text_can_be_stored() -> None:
 
 def test_an_exception_whose_text_fails() -> None:
     assert text_of(Rude()) == "Rude: (its text cannot be told: RuntimeError)"
+
+
+def test_a_line_of_the_log_moves_no_terminal() -> None:
+    assert told(ValueError("a\x1b[31mred\nb\u009b1m")) == "ValueError: a\\x1b[31mred\\nb\\x9b1m"
 
 
 def test_long_text_is_shortened() -> None:

@@ -26,6 +26,8 @@ from .wording import count
 
 # How long a key is waited for before the screen is looked at again, in seconds.
 BEAT = 0.1
+# How often it is shown how old the figures are, in seconds.
+AGES = 0.5
 # How long a look or a key may take on a cluster, in seconds.
 TIMEOUT = 4.0
 TOO_SMALL = "Too small a terminal to act"
@@ -50,13 +52,13 @@ def top(
     if times is not None and not json:
         raise Misused("--times goes with --json")
     with open_queue(url, queue, timeout=TIMEOUT) as transport:
-        feed = Feed(transport, url, queue, every)
+        feed = Feed(transport, url, queue, every, TIMEOUT)
         try:
             if json:
                 _lines(feed, times)
             else:
                 title = f"{named(queue)} on {without_password(place(url)[0])}"
-                _Screen(transport, feed, View(title, every)).run()
+                _Screen(transport, feed, View(title)).run()
         except KeyboardInterrupt:
             return
         finally:
@@ -72,9 +74,12 @@ def _lines(feed: Feed, times: int | None) -> None:
         with feed.lock:
             seen = feed.seen
             told: dict[str, Any] = {} if seen.stats is None else asdict(seen.stats)
-            told |= {"published_a_second": seen.published, "done_a_second": seen.done, "error": seen.trouble or None}
+            now = feed.now()
+            told |= {"published_a_second": seen.published, "done_a_second": seen.done}
+            told |= {"error": seen.trouble or seen.of_nodes or None}
             if seen.overview is not None:
-                told["nodes"] = [asdict(node) for node in seen.overview.nodes]
+                told["age"] = round(now - seen.at, 1)
+                told["nodes"] = [asdict(node) for node in seen.nodes] if seen.knows_nodes(now) else None
         json_line(told)
         sys.stdout.flush()
         times = None if times is None else times - 1
@@ -91,6 +96,7 @@ class _Screen:
         self._question: Callable[[], str] | None = None
         self._size = (0, 0)
         self._may_act = False
+        self._drawn = 0.0
 
     def run(self) -> None:
         """Until q."""
@@ -99,12 +105,15 @@ class _Screen:
             changed = True
             while True:
                 size = (self._console.width, self._console.height)
-                if changed or self._feed.news.is_set() or size != self._size:
+                now = self._feed.now()
+                ages = now >= self._drawn + AGES and (self._feed.seen.trouble or self._feed.seen.is_old(now))
+                if changed or ages or self._feed.news.is_set() or size != self._size:
                     self._feed.news.clear()
-                    self._size = size
+                    self._size, self._drawn = size, now
                     with self._feed.lock:
-                        self._may_act = has_footer(self._feed.seen, *size)
-                        live.update(draw(self._feed.seen, self._view, *size), refresh=True)
+                        now = self._feed.now()
+                        self._may_act = has_footer(self._feed.seen, *size, now)
+                        live.update(draw(self._feed.seen, self._view, *size, now), refresh=True)
                 key = keys.get(BEAT)
                 changed = key is not None
                 if key is not None and not self._pressed(key):

@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,14 @@ from ..api import Transport
 from ..errors import RqfastError
 from ..model import GroupInfo, Stats
 from ..observe.overview import Overview, look
+from ..verify.found import NodeState
 from .queue import place
 
 # A look may cost this part of the time at most: it is work for the database.
 SHARE = 0.25
 HISTORY = 60
+# Figures are old after so many intervals.
+OLD = 2
 GROUPS = 100
 
 
@@ -28,9 +32,12 @@ class Seen:
 
     Attributes:
         stats, groups, overview: of the queue; None before the first look.
+        nodes: of the cluster, as they were when they could be looked at last.
         at: when, on this process's monotonic clock.
+        every: seconds between two looks, in force since then.
         published, done: messages a second since the look before; None before the second look.
         trouble: why the last look failed; "" when it did not.
+        of_nodes: why the nodes could not be looked at, though the queue could; "" when they could.
         looks: how many there were.
         history: published and done of the looks before, the newest last.
     """
@@ -38,12 +45,23 @@ class Seen:
     stats: Stats | None = None
     groups: list[GroupInfo] = field(default_factory=list)
     overview: Overview | None = None
+    nodes: list[NodeState] = field(default_factory=list)
     at: float = 0.0
+    every: float = 1.0
     published: float | None = None
     done: float | None = None
     trouble: str = ""
+    of_nodes: str = ""
     looks: int = 0
     history: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    def is_old(self, now: float) -> bool:
+        """Whether a look is overdue, at this time of the monotonic clock."""
+        return self.stats is not None and now - self.at > OLD * self.every
+
+    def knows_nodes(self, now: float) -> bool:
+        """Whether what was seen of the nodes may still be so."""
+        return not self.trouble and not self.of_nodes and not self.is_old(now)
 
 
 def trouble(error: Exception) -> str:
@@ -61,19 +79,33 @@ class Feed:
         seen: what was seen last; whoever looks at it holds `lock`.
         news: set after each look.
         order: of the groups.
+
+    Args:
+        timeout: bounds each question about the queue, in seconds.
+        now: the monotonic clock.
     """
 
-    def __init__(self, transport: Transport[Any], url: str | None, queue: str | None, every: float) -> None:
+    def __init__(
+        self,
+        transport: Transport[Any],
+        url: str | None,
+        queue: str | None,
+        every: float,
+        timeout: float = 4.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._transport = transport
         self._where, self._is_rqlite = place(url)
         self._queue = queue or None
         self._every = every
+        self._timeout = timeout
+        self.now = now
         self._ended = threading.Event()
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqfast-top", daemon=True)
         self.lock = threading.Lock()
         self.news = threading.Event()
-        self.seen = Seen()
+        self.seen = Seen(every=every)
         self.order = "oldest"
 
     def start(self) -> None:
@@ -91,20 +123,24 @@ class Feed:
 
     def look(self) -> None:
         """Once."""
+        began = self.now()
         try:
             stats = self._transport.stats()
             groups = self._transport.groups(order=self.order, limit=GROUPS)
-            overview = asyncio.run(look(self._where, self._is_rqlite, self._queue))
+            # The nodes are waited for, which is no work for the database.
+            worked = self.now() - began
+            overview = asyncio.run(look(self._where, self._is_rqlite, self._queue, self._timeout))
         except Exception as error:  # whatever it is, it is shown, and the next look may do better
             with self.lock:
                 self.seen.trouble = trouble(error)
         else:
-            self._take_in(stats, groups, overview)
+            every = max(self._every, worked / SHARE, self.now() - began)
+            self._take_in(stats, groups, overview, every)
         self.seen.looks += 1
         self.news.set()
 
-    def _take_in(self, stats: Stats, groups: list[GroupInfo], overview: Overview) -> None:
-        now = time.monotonic()
+    def _take_in(self, stats: Stats, groups: list[GroupInfo], overview: Overview, every: float) -> None:
+        now = self.now()
         with self.lock:
             seen = self.seen
             if seen.stats is not None and seen.overview is not None:
@@ -113,12 +149,15 @@ class Feed:
                 left = published - (stats.messages - seen.stats.messages) - (stats.dead - seen.stats.dead)
                 seen.published, seen.done = published / seconds, max(0, left) / seconds
                 seen.history.append((seen.published, seen.done))
-            seen.stats, seen.groups, seen.overview, seen.at, seen.trouble = stats, groups, overview, now, ""
+            seen.stats, seen.groups, seen.overview, seen.at, seen.every = stats, groups, overview, now, every
+            seen.trouble, seen.of_nodes = "", overview.trouble
+            seen.nodes = seen.nodes if overview.trouble else overview.nodes
 
     def _run(self) -> None:
         while not self._ended.is_set():
-            began = time.monotonic()
+            began = self.now()
             self._hurry.clear()
             self.look()
-            took = time.monotonic() - began
-            self._hurry.wait(max(self._every - took, took / SHARE - took))
+            # One that failed was no work for the database, and the next may do better.
+            every = self._every if self.seen.trouble else self.seen.every
+            self._hurry.wait(max(0.0, every - (self.now() - began)))

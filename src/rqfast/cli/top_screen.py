@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +15,10 @@ from ..model import GroupInfo, Stats
 from ..verify.found import NodeState
 from .console import Column, make_table, middle, one_line
 from .top_feed import Seen
-from .wording import age, brief, short
+from .wording import MINUTE, age, brief, short
 
+# Of so many seconds on no tenths are shown.
+TENTHS = 10
 BARS = " ▁▂▃▄▅▆▇█"
 # What is as wide: a screen with all columns, and one with the figures but no sparkline; and how many columns are left.
 WIDE, SPARKS, FIRST = 70, 62, 3
@@ -34,7 +35,6 @@ class View:
 
     Attributes:
         title: the queue and its database.
-        every: seconds between two looks.
         order: of the groups.
         chosen: the group that keys are about; None: the queue.
         line: what is asked, or was done last.
@@ -42,47 +42,65 @@ class View:
     """
 
     title: str
-    every: float
     order: str = "oldest"
     chosen: str | None = None
     line: str = ""
     asks: bool = False
 
 
-def draw(seen: Seen, view: View, width: int, height: int) -> Group:
-    """The whole screen (rich.console.Group), `height` lines at most."""
-    bottom = has_footer(seen, width, height)
-    parts: list[Text | Table | Rule] = [_title(view, width) if bottom or not view.line else _line(view, width)]
-    if seen.trouble:
-        since = f" for {age(time.monotonic() - seen.at)}" if seen.at else ""
-        parts.append(Text(middle(f"no answer{since}: {one_line(seen.trouble)}", width), style="bold red"))
+def draw(seen: Seen, view: View, width: int, height: int, now: float) -> Group:
+    """The whole screen (rich.console.Group), `height` lines at most, at this time of the monotonic clock."""
+    bottom = has_footer(seen, width, height, now)
+    parts: list[Text | Table | Rule] = [
+        _title(seen, view, width, now) if bottom or not view.line else _line(view, width)
+    ]
+    if trouble := _trouble(seen, now):
+        parts.append(Text(middle(trouble, width), style="bold red"))
     if seen.stats is None:
         parts.append(Text("" if seen.trouble else "looking …", style="dim"))
     else:
         parts.append(_figures(seen, seen.stats, width))
-    if seen.overview is not None and seen.overview.nodes:
-        parts.append(_nodes(seen.overview.nodes, width))
+    if seen.nodes:
+        parts.append(_nodes(seen.nodes, width, seen.knows_nodes(now)))
     parts.append(Rule(f"groups by {'age' if view.order == 'oldest' else view.order}", style="dim", align="left"))
-    parts.append(_groups(seen.groups, view, max(1, height - _used(seen, width)), width))
+    parts.append(_groups(seen.groups, view, max(1, height - _used(seen, width, now)), width))
     parts.append(_last_line(view, width))
     return Group(*parts)
 
 
-def has_footer(seen: Seen, width: int, height: int) -> bool:
+def has_footer(seen: Seen, width: int, height: int, now: float) -> bool:
     """Whether the last lines of the screen, with the keys and what is asked, can be seen whole."""
-    return width >= NARROWEST and height > _used(seen, width)
+    return width >= NARROWEST and height > _used(seen, width, now)
 
 
-def _used(seen: Seen, width: int) -> int:
+def _used(seen: Seen, width: int, now: float) -> int:
     """Lines of all but the rows of groups."""
-    nodes = len(seen.overview.nodes) if seen.overview is not None else 0
-    return 12 + 2 * (width <= SPARKS) + bool(seen.trouble) + nodes + bool(nodes)
+    nodes = len(seen.nodes)
+    return 12 + 2 * (width <= SPARKS) + bool(_trouble(seen, now)) + nodes + bool(nodes)
 
 
-def _title(view: View, width: int) -> Text:
-    every = f"every {view.every:g} s"
-    title = middle(one_line(view.title), max(10, width - len(every) - 2))
-    return Text.assemble((title, "bold"), " " * max(1, width - cell_len(title) - len(every)), (every, "dim"))
+def _title(seen: Seen, view: View, width: int, now: float) -> Text:
+    every = f"every {_seconds(seen.every)}"
+    old = f"as of {_seconds(now - seen.at)} ago, " if seen.is_old(now) else ""
+    long = len(old) + len(every)
+    title = middle(one_line(view.title), max(10, width - long - 2))
+    blanks = " " * max(1, width - cell_len(title) - long)
+    return Text.assemble((title, "bold"), blanks, (old, "bold yellow"), (every, "dim"))
+
+
+def _seconds(seconds: float) -> str:
+    """Short, and exact where that is short (str)."""
+    if seconds >= MINUTE:
+        return age(seconds)
+    return f"{seconds:.0f} s" if seconds >= TENTHS else f"{round(seconds, 1):g} s"
+
+
+def _trouble(seen: Seen, now: float) -> str:
+    """What keeps the figures, or the nodes, from being seen (str)."""
+    if seen.trouble:
+        since = f" for {age(now - seen.at)}" if seen.stats is not None else ""
+        return f"no answer{since}: {one_line(seen.trouble)}"
+    return f"nodes: {one_line(seen.of_nodes)}" if seen.of_nodes else ""
 
 
 def _figures(seen: Seen, stats: Stats, width: int) -> Table:
@@ -131,15 +149,17 @@ def sparkline(values: Sequence[float], width: int) -> str:
     return "".join(BARS[round(value / most * (len(BARS) - 1))] for value in last)
 
 
-def _nodes(nodes: Sequence[NodeState], width: int) -> Table:
+def _nodes(nodes: Sequence[NodeState], width: int, known: bool) -> Table:
     columns = (Column("node"), Column("role"), Column("index", right=True), Column("address", cut=True))
     rows: list[list[Text]] = []
     for node in nodes:
         role, style = ("leader", "bold green") if node.leads else ("follower", "")
-        if node.error:
+        if not known:
+            role, style = "unknown", "yellow"
+        elif node.error:
             role, style = "down", "bold red"
-        applied = "" if node.applied < 0 else str(node.applied)
-        told = node.error or node.address or ""
+        applied = "" if node.applied < 0 or not known else str(node.applied)
+        told = (node.error if known else "") or node.address or ""
         rows.append([Text(one_line(node.node)), Text(role, style=style), Text(applied), Text(one_line(told))])
     return make_table(columns, rows, width)
 

@@ -16,7 +16,7 @@ import typer
 from ..errors import ConfigError, SchemaError
 from ..worker.counts import Counts
 from ..worker.worker import Worker
-from .console import json_line, make_console, say
+from .console import json_line, make_console, printable, say
 from .exits import Misused
 from .loading import load_object
 from .options import Debug, Json
@@ -90,9 +90,9 @@ def work(
     if json:
         json_line(asdict(counts))
     elif supervised:
-        log.info("%s", told(worker.name, counts))
+        log.info("%s", told(worker.name, counts, worker.reached))
     else:
-        say(make_console(), told(worker.name, counts))
+        say(make_console(), told(worker.name, counts, worker.reached))
 
 
 def load(target: str) -> Worker:
@@ -112,14 +112,30 @@ def load(target: str) -> Worker:
     return found
 
 
-def told(name: str, counts: Counts) -> str:
-    """What a worker has done, in a sentence (str)."""
+def told(name: str, counts: Counts, reached: bool) -> str:
+    """What a worker has done, in a sentence (str).
+
+    Args:
+        reached: whether it had its database.
+    """
+    if not reached:
+        return f"Worker {name} stopped: it never reached the database."
     done = [f"{number:,} {what.replace('_', ' ')}" for what, number in asdict(counts).items() if number]
     return f"Worker {name} stopped: {', '.join(done) or 'no message came'}."
 
 
+class PlainFormatter(logging.Formatter):
+    """Writes what a record holds, tracebacks too, so that no letter in it moves or colours a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines; control characters and the like are escapes."""
+        return printable(super().format(record).expandtabs())
+
+
 def _log_to_stderr(level: Level) -> None:
-    logging.basicConfig(level=level.value.upper(), format=FORMAT, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter(FORMAT))
+    logging.basicConfig(level=level.value.upper(), handlers=[handler])
 
 
 def _stop_with_parent() -> None:

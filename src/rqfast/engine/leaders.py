@@ -104,6 +104,13 @@ class Leaders:
             nodes,
         )
 
+    @property
+    def trouble(self) -> str:
+        """Why the nodes could not tell who leads when they were asked last; "" when one could."""
+        if len(self._cluster.nodes) == 1:
+            return "; ".join(self._troubles.values())
+        return "; ".join(f"{node}: {trouble}" for node, trouble in self._troubles.items())
+
     async def _ask_all(self, suspect: str | None) -> str | None:
         nodes = [node for node in self._cluster.nodes if node != suspect]
         known = self._cluster.knows_all

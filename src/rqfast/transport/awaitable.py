@@ -454,6 +454,11 @@ class AwaitableTransport(AwaitableOperating[T], Generic[T]):
         self._backlog.drop(Closed("this transport was closed"))
         self._backlog.raise_failed()
 
+    @property
+    def _awaited(self) -> str:
+        """What its opening waits for, for people."""
+        return str(self)
+
     async def __aenter__(self) -> Self:
         try:
             return await self._ready()
@@ -487,9 +492,15 @@ class Opening(Generic[A_co]):
     def __init__(self, make: Callable[[], A_co]) -> None:
         self.make = make
         self._transport: A_co | None = None
+        self._begun: A_co | None = None
+
+    @property
+    def begun(self) -> A_co | None:
+        """What is being opened, or was; None before."""
+        return self._begun
 
     async def _open(self) -> A_co:
-        transport = self.make()
+        transport = self._begun = self.make()
         try:
             await transport._ready()
         except BaseException:

@@ -224,6 +224,11 @@ class AsyncRqliteTransport(AwaitableTransport[T], Generic[T]):
         base_url, timeout, clock, options = self._address
         return AsyncRqliteTransport(base_url, timeout, clock, **options)
 
+    @property
+    def _awaited(self) -> str:
+        trouble = self._engine.leaders.trouble
+        return f"a leader at {','.join(self._engine.cluster.seeds)}" + (f" ({trouble})" if trouble else "")
+
     def __repr__(self) -> str:
         nodes = ",".join(self._engine.cluster.seeds)
         return f"<{type(self).__name__} {nodes} queue={self._options.queue!r}>"

@@ -18,6 +18,8 @@ from .found import NodeState
 OWN_READ = "/db/query?level=none"
 # How long a node is waited for, in seconds: when it tells of itself, and when it reads a page of a table.
 STATUS_TIMEOUT, READ_TIMEOUT = 3.0, 60.0
+# The part of it that the leader waits for the others to tell it their addresses.
+OF_OTHERS = 2 / 3
 PAUSE = 0.1
 # Nothing has moved for so long, and the nodes stored different entries last: one of them has begun from a snapshot.
 STILL = 3.0
@@ -37,10 +39,15 @@ class BadRead(Exception):
 
 
 class Nodes:
-    """All nodes of the cluster that an engine talks to."""
+    """All nodes of the cluster that an engine talks to.
 
-    def __init__(self, engine: RqliteEngine) -> None:
+    Args:
+        patience: how long a node is waited for when it tells of itself, in seconds.
+    """
+
+    def __init__(self, engine: RqliteEngine, patience: float = STATUS_TIMEOUT) -> None:
         self._engine = engine
+        self._patience = patience
         self.states: list[NodeState] = []
 
     @property
@@ -57,7 +64,9 @@ class Nodes:
         leader = await self._engine.leaders.now()
         if leader is None:
             raise self._engine.leaders.unavailable("none was found")
-        listed = _json(await self._get(leader, "/nodes?ver=2&nonvoters&timeout=2s"))
+        listed = _json(
+            await self._get(leader, f"/nodes?ver=2&nonvoters&timeout={self._patience * OF_OTHERS * 1000:.0f}ms")
+        )
         by_id = await self._seeds()
         try:
             self.states = [self._state(node, by_id) for node in listed["nodes"]]
@@ -133,7 +142,7 @@ class Nodes:
 
     async def _get(self, address: str, path: str) -> bytes:
         try:
-            async with asyncio.timeout(STATUS_TIMEOUT):
+            async with asyncio.timeout(self._patience):
                 reply = await self._engine.get(address, path)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{address}: {_why(error)}", (address,)) from error

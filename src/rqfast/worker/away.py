@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from ..errors import RqfastError
 
@@ -21,16 +22,25 @@ class Away:
 
     Args:
         name: of the subscription.
+        now: seconds that only go forward.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, now: Callable[[], float] = time.monotonic) -> None:
         self._name = name
-        self._since = self._tell_at = 0.0
+        self._now = now
+        self._since: float | None = None
+        self._tell_at = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last that was heard of the database is that nothing could be claimed."""
+        return self._since is not None
 
     def tell(self, error: RqfastError) -> None:
         """Nothing could be claimed."""
-        now = time.monotonic()
-        self._since = self._since or now
+        now = self._now()
+        if self._since is None:
+            self._since = self._tell_at = now
         if now >= self._tell_at:
             self._tell_at = now + OFTEN
             since = now - self._since
@@ -38,6 +48,6 @@ class Away:
 
     def tell_back(self) -> None:
         """A claim was answered: say so, if it was away."""
-        if self._since:
-            log.info("%s: claims again, after %.0f s", self._name, time.monotonic() - self._since)
-            self._since = self._tell_at = 0.0
+        if self._since is not None:
+            log.warning("%s: claims go on after %.0f s", self._name, self._now() - self._since)
+            self._since = None

@@ -28,6 +28,20 @@ def text_of(error: BaseException) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
+def told(error: BaseException) -> str:
+    r"""The same for a line of the log: no letter in it moves or colours a terminal, or ends the line (str).
+
+    >>> told(ValueError("\x1b[31mred"))
+    'ValueError: \\x1b[31mred'
+    """
+    return one_line(text_of(error))
+
+
+def one_line(text: str) -> str:
+    """The text with all that is no plain letter as escapes (str)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def raised_by_handler(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
     """For `exc_info=`: its traceback from the handler's own frame on; whole where the handler has none in it."""
     trace = error.__traceback__

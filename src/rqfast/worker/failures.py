@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from .context import Context
 from .counts import Counts
-from .errortext import raised_by_handler, text_of
-from .outcomes import Ack, Dead, Outcome, Retry, RetryAfter, as_outcome
+from .errortext import raised_by_handler, text_of, told
+from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter, as_outcome
 from .subscription import Subscription
 
 log: logging.Logger = logging.getLogger("rqfast.worker")
@@ -50,30 +51,67 @@ class Failures:
         context.forget_collected()
         log.error(
             "%s: the handler failed with message %s of group %r (attempt %d): %s",
-            self._name, context.id, context.group, context.attempt, self._what_next(context, ask),
+            self._name, context.id, context.group, context.attempt,
+            "on_error is asked" if ask and self._subscription.on_error is not None else self._goes_again(context),
             exc_info=raised_by_handler(error),
-            extra={"group": context.group, "seq": context.id, "attempt": context.attempt},
+            extra=_fields(context),
         )  # fmt: skip
         if ask and self._subscription.on_error is not None:
-            try:
-                said = self._subscription.on_error(error, context)
-                if asyncio.iscoroutine(said):
-                    said = await said
-                if said is not None:
-                    outcome = as_outcome(said)
-                    return Buried(outcome.reason, text_of(error)) if isinstance(outcome, Dead) else outcome
-            except (Exception, asyncio.CancelledError) as failed:
-                if isinstance(failed, asyncio.CancelledError) and _is_cancelled():
-                    raise
-                log.exception("%s: on_error failed, the message goes the usual way", self._name)
+            said = await self._asked(context, error)
+            log.warning(
+                "%s: after on_error, of message %s of group %r (attempt %d): %s",
+                self._name, context.id, context.group, context.attempt,
+                self._goes_again(context) if said is None else self._goes(context, said),
+                extra=_fields(context),
+            )  # fmt: skip
+            if said is not None:
+                return said
         return Failed(self._pause_after(context), text_of(error))
 
-    def _what_next(self, context: Context, ask: bool) -> str:
-        """For people: what becomes of a message that failed."""
+    async def _asked(self, context: Context, error: BaseException) -> Outcome | None:
+        """What `on_error` says; None: the usual way."""
+        on_error = self._subscription.on_error
+        assert on_error is not None
+        try:
+            said = on_error(error, context)
+            if asyncio.iscoroutine(said):
+                said = await said
+            outcome = None if said is None else as_outcome(said)
+        except (Exception, asyncio.CancelledError) as failed:
+            if isinstance(failed, asyncio.CancelledError) and _is_cancelled():
+                raise
+            log.exception("%s: on_error failed, the message goes the usual way", self._name)
+            return None
+        return Buried(outcome.reason, text_of(error)) if isinstance(outcome, Dead) else outcome
+
+    def _goes(self, context: Context, outcome: Outcome) -> str:
+        """For people: what becomes of a message with this outcome."""
+        if isinstance(outcome, Dead):
+            return f"it goes to {self._grave()}: {outcome.reason!r}"
+        if isinstance(outcome, Drop):
+            return "it is dropped"
+        if isinstance(outcome, Retry | RetryAfter):
+            again = self._goes_again(context)
+            return f"{again}, in {outcome.delay:g} s" if outcome.delay and not self._is_last(context) else again
+        return "it is done"
+
+    def _grave(self) -> str:
+        """For people: where messages go that are given up."""
+        where = self._subscription.dead_letter
+        if isinstance(where, str):
+            return f"group {where!r} as a dead letter"
+        if self._subscription.inbox is None:
+            return "the dead letters"
+        return "nowhere, as there is no dead_letter=" if where is None else f"table {where.table} as a dead letter"
+
+    def _is_last(self, context: Context) -> bool:
         cap = self._subscription.max_attempts
-        if ask and self._subscription.on_error is not None:
-            return "on_error is asked"
-        if cap is not None and context.attempt >= cap:
+        return cap is not None and context.attempt >= cap
+
+    def _goes_again(self, context: Context) -> str:
+        """For people: what becomes of a message that is to go again."""
+        cap = self._subscription.max_attempts
+        if self._is_last(context):
             return f"it is given up, after {context.attempt} attempt{'' if context.attempt == 1 else 's'}"
         if cap is None:
             return "it goes again"
@@ -93,9 +131,25 @@ class Failures:
         policy = self._subscription.on_undecodable
         if policy is None:
             policy = Dead("undecodable") if self._subscription.max_attempts is not None else Retry(self._visibility)
+        log.error(
+            "%s: the payload of message %s of group %r (attempt %d) could not be decoded, %s: %s",
+            self._name, context.id, context.group, context.attempt, self._goes(context, policy), told(error),
+            extra=_fields(context),
+        )  # fmt: skip
         if isinstance(policy, Dead):
             return Buried(policy.reason, text_of(error))
         return self.final(context, policy)
+
+    def over_the_cap(self, context: Context, cap: int) -> Outcome:
+        """What becomes of a message that was delivered so often before that it is not tried any more."""
+        before = f"{context.attempt - 1} time{'' if context.attempt == 2 else 's'}"
+        outcome = Dead(f"delivered {before} before, and max_attempts is {cap}: not tried again")
+        log.warning(
+            "%s: of message %s of group %r (attempt %d): %s",
+            self._name, context.id, context.group, context.attempt, self._goes(context, outcome),
+            extra=_fields(context),
+        )  # fmt: skip
+        return outcome
 
     def final(self, context: Context, outcome: Outcome) -> Outcome:
         """The outcome with what was collected, and after the retry cap."""
@@ -111,6 +165,11 @@ class Failures:
                     publish=[*outcome.publish, *publish], with_statements=[*outcome.with_statements, *statements]
                 )
         return outcome
+
+
+def _fields(context: Context) -> dict[str, Any]:
+    """For formatters: of which message a line is."""
+    return {"group": context.group, "seq": context.id, "attempt": context.attempt}
 
 
 def _is_cancelled() -> bool:

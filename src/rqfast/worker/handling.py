@@ -10,9 +10,8 @@ from typing import Any
 
 from .context import Context
 from .counts import Counts
-from .errortext import text_of
 from .failures import Failures
-from .outcomes import Ack, Dead, Outcome, as_outcome
+from .outcomes import Ack, Outcome, as_outcome
 from .settling import Settling
 from .subscription import Subscription
 from .threads import Threads
@@ -110,15 +109,11 @@ class Handling:
         """The payload of a message in a tuple; or its outcome, where it does not come to be handled."""
         cap = self._subscription.max_attempts
         if cap is not None and context.attempt > cap:
-            # The last one crashed with its worker.
-            return Dead(f"delivered {context.attempt - 1} times, and no worker came to an end with it")
+            # The last one crashed with its worker, or another gave it back who has a larger cap.
+            return self._failures.over_the_cap(context, cap)
         try:
             return (self._decode(context._held),)
         except Exception as error:
-            log.error(
-                "%s: the payload of message %s of group %r (attempt %d) could not be decoded: %s",
-                self._name, context.id, context.group, context.attempt, text_of(error),
-            )  # fmt: skip
             return self._failures.undecodable(context, error)
 
     async def _called(self, contexts: Sequence[Context], payload: Any, context: Any) -> Any:

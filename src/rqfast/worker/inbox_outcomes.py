@@ -7,6 +7,7 @@ import logging
 from ..address.inbox import Inbox
 from ..errors import ConfigError
 from ..sql.inbox import DEAD, DONE, FREE, LATER, PARK
+from .errortext import one_line
 from .inbox_program import Settlement
 from .inbox_row import Row
 from .outcomes import Ack, Dead, Drop, Outcome, Retry, RetryAfter
@@ -63,8 +64,8 @@ class RowOutcomes:
                 self._inbox.table,
                 row.id,
                 row.group_id,
-                reason,
-                error,
+                one_line(reason),
+                None if error is None else one_line(error),
             )
             return Settlement(row, DONE)
         return Settlement(row, DEAD, told=(_sound(reason), None if error is None else _sound(error)))

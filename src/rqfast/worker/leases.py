@@ -67,6 +67,7 @@ class LeaseKeeper:
 
     async def _look(self) -> None:
         for station in self._stations:
+            station.hanging.look()
             due = station.due_for_extension()
             if due:
                 await self._try_to_extend(station, due)

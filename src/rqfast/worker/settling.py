@@ -120,7 +120,8 @@ class Settling:
         self._counts.lost += 1
         log.warning(
             "%s: the lease of message %s of group %r (attempt %d) was lost, what its handler did is thrown away: "
-            "somebody else has it; is visibility=%g s too short for a stall of this process?",
+            "somebody else has it, or it was released by an operator; else is visibility=%g s too short for a stall of "
+            "this process?",
             self._name, context.id, context.group, context.attempt, self._visibility,
         )  # fmt: skip
         self._telling.lost(context)

@@ -16,6 +16,7 @@ from .counts import Counts
 from .failures import Failures
 from .feed import Feed
 from .handling import Handling
+from .hanging import Hanging
 from .hop import hop
 from .settling import Settling
 from .subscription import Subscription
@@ -72,6 +73,7 @@ class Station:
         self._resumed.set()
         self._stopping = asyncio.Event()
         self._away = Away(self.name)
+        self.hanging: Hanging = Hanging(self.name, self._places, self.active.copy)
         failures = Failures(subscription, visibility, self.counts)
         self._settling = Settling(
             self.name,
@@ -120,7 +122,7 @@ class Station:
                         self._drop(claim)
                         claim = None
                         await self._resumed.wait()
-                    found = await (claim or self.feed.claim(self._batch))
+                    found = await (claim or self._claim())
                 except (Unavailable, OutcomeUnknown) as error:
                     claim = None
                     self._away.tell(error)
@@ -140,6 +142,10 @@ class Station:
                     free = time.monotonic()
         finally:
             self._drop(claim)
+
+    def _claim(self) -> asyncio.Future[Any]:
+        # One that waits would tell that the database is back only when it has a message.
+        return self.feed.claim_next(self._batch) if self._away.is_away else self.feed.claim(self._batch)
 
     async def _settle_all(self, task: asyncio.Task[None], settled: list[Awaitable[None]]) -> None:
         self._ending.add(task)
@@ -211,8 +217,12 @@ class Station:
 
     def lease_lost(self, context: Context) -> None:
         """An extension was refused: the handler is told, in the loop's thread."""
-        if not context._over and self.subscription.signature.is_async and context._task is not None:
+        if context._over or context._task is None:
+            return
+        if self.subscription.signature.is_async:
             context._task.cancel()
+        else:
+            self.hanging.tell(context)
 
     def extend(self, context: Context, visibility: float) -> Any:
         """See `Context.extend`."""

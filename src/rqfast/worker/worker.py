@@ -28,6 +28,7 @@ from .outcomes import Said
 from .service import Service
 from .signals import stopping_signals
 from .subscription import Subscription
+from .waiting import tell_waiting
 
 log: logging.Logger = logging.getLogger("rqfast.worker")
 
@@ -116,6 +117,7 @@ class Worker:
         self._service: Service | None = None
         self._starting = False
         self._stop_early = False
+        self._reached = False
         self._opening: asyncio.Task[AwaitableTransport[Any]] | None = None
         self._lock = threading.Lock()
 
@@ -249,7 +251,7 @@ class Worker:
         with self._lock:
             if self._service is not None or self._starting:
                 raise RqfastError(f"worker {self.name!r} runs already")
-            self._starting, self._stop_early = True, False
+            self._starting, self._stop_early, self._reached = True, False, False
         try:
             if isinstance(self._source, AwaitableTransport):
                 return await self._serve_on(self._source)
@@ -266,10 +268,13 @@ class Worker:
         """A transport of its own; None: it was stopped while no node answered."""
         url, _ = locate(source)
 
+        being_opened = connect_async(url, hooks=self.hooks, **(self._options | self.queue_options))
+
         async def opened() -> AwaitableTransport[Any]:
-            return await connect_async(url, hooks=self.hooks, **(self._options | self.queue_options))
+            return await being_opened
 
         opening = asyncio.ensure_future(opened())
+        telling = asyncio.ensure_future(tell_waiting(self.name, being_opened))
         with self._lock:
             self._opening = opening
             if self._stop_early:
@@ -282,6 +287,7 @@ class Worker:
                 return None
             raise
         finally:
+            telling.cancel()
             with self._lock:
                 self._opening = None
 
@@ -305,7 +311,7 @@ class Worker:
     async def _serve_on(self, transport: AwaitableTransport[Any]) -> Counts:
         service = Service(self, transport)
         with self._lock:
-            self._service = service
+            self._service, self._reached = service, True
             if self._stop_early:
                 service.stop()
         running = asyncio.ensure_future(service.run())
@@ -353,6 +359,11 @@ class Worker:
             for station in service.stations:
                 total += station.counts
         return total
+
+    @property
+    def reached(self) -> bool:
+        """Whether the run that is under way, or was the last, has opened its database."""
+        return self._reached
 
     async def started(self) -> None:
         """Wait until it claims messages."""
