@@ -225,7 +225,7 @@ def _check_dropped(q: QueueUnderTest, view: View, seqs: list[int], count: int) -
     assert [letter.seq for letter in view.dead_letters()] == seqs[:1]
 
 
-def _own(mark: str) -> list[list[Any]]:
+def own_rows(mark: str) -> list[list[Any]]:
     return [[f'CREATE TABLE IF NOT EXISTS "{OWN}"(mark TEXT)'], [f'INSERT INTO "{OWN}" VALUES(?)', mark]]
 
 
@@ -237,18 +237,18 @@ def _leased_and_marked(view: View) -> tuple[Lease, str]:
     return _leased(view), _marked(view)
 
 
-def _check_once(q: QueueUnderTest, mark: str) -> None:
+def check_once(q: QueueUnderTest, mark: str) -> None:
     assert q.sql(f'SELECT count(*) FROM "{OWN}" WHERE mark=?', mark) == [(1,)]
 
 
 def _check_publish_with(q: QueueUnderTest, view: View, mark: str, seq: int) -> None:
     _check_publish(q, view, None, seq)
-    _check_once(q, mark)
+    check_once(q, mark)
 
 
 def _published_with(view: View) -> tuple[int, str]:
     mark = secrets.token_hex(8)
-    return view.publish(GROUP, "new", dedup_id=mark, with_statements=_own(mark)), mark
+    return view.publish(GROUP, "new", dedup_id=mark, with_statements=own_rows(mark)), mark
 
 
 def _check_published_before(q: QueueUnderTest, view: View, state: tuple[int, str], seq: int) -> None:
@@ -264,7 +264,7 @@ def _check_handed_on(q: QueueUnderTest, view: View, lease: Lease, answer: None) 
 
 def _check_handed_on_with(q: QueueUnderTest, view: View, state: tuple[Lease, str], answer: None) -> None:
     assert rows(q, "group_id, event") == [(GROUP, '"next"')]
-    _check_once(q, state[1])
+    check_once(q, state[1])
 
 
 def _refused_hand_on(view: View, stranger: Lease) -> object:
@@ -277,7 +277,7 @@ def _refused_hand_on(view: View, stranger: Lease) -> object:
 
 def _refused_hand_on_with(view: View, stranger: Lease) -> object:
     try:
-        view.ack(stranger, publish=[(GROUP, "next")], with_statements=_own("never"))
+        view.ack(stranger, publish=[(GROUP, "next")], with_statements=own_rows("never"))
     except rqfast.LeaseLost as error:
         return error
     return None
@@ -316,7 +316,7 @@ def _check_run_acked(q: QueueUnderTest, view: View, run: list[Lease], lost: list
 
 def _check_run_acked_with(q: QueueUnderTest, view: View, state: tuple[list[Lease], str], lost: list[Lease]) -> None:
     _check_run_acked(q, view, state[0], lost)
-    _check_once(q, state[1])
+    check_once(q, state[1])
 
 
 def _check_next_run(q: QueueUnderTest, view: View, run: list[Lease], then: list[Lease]) -> None:
@@ -393,13 +393,13 @@ CALLS = [
     Call(
         "publish with statements",
         _marked,
-        lambda view, mark: view.publish(GROUP, "new", with_statements=_own(mark)),
+        lambda view, mark: view.publish(GROUP, "new", with_statements=own_rows(mark)),
         _check_publish_with,
     ),
     Call(
         "publish with statements again",
         _published_with,
-        lambda view, state: view.publish(GROUP, "new", dedup_id=state[1], with_statements=_own(state[1])),
+        lambda view, state: view.publish(GROUP, "new", dedup_id=state[1], with_statements=own_rows(state[1])),
         _check_published_before,
     ),
     Call(
@@ -411,7 +411,7 @@ CALLS = [
     Call(
         "ack with statements",
         _leased_and_marked,
-        lambda view, state: view.ack(state[0], publish=[(GROUP, "next")], with_statements=_own(state[1])),
+        lambda view, state: view.ack(state[0], publish=[(GROUP, "next")], with_statements=own_rows(state[1])),
         _check_handed_on_with,
     ),
     Call("refused ack that hands on", _stranger, _refused_hand_on, _check_refused),
@@ -446,7 +446,7 @@ CALLS = [
     Call(
         "ack of a run with statements",
         _run_and_marked,
-        lambda view, state: view.ack_many(state[0], with_statements=_own(state[1])),
+        lambda view, state: view.ack_many(state[0], with_statements=own_rows(state[1])),
         _check_run_acked_with,
     ),
     Call("ack of a run and the next", _run, lambda view, run: view.claim_run("w", 60, 3, ack=run), _check_next_run),
@@ -456,7 +456,7 @@ CALLS = [
     Call(
         "ack out of order with statements",
         _run,
-        lambda view, run: _out_of_order(view, run, with_statements=_own("never")),
+        lambda view, run: _out_of_order(view, run, with_statements=own_rows("never")),
         _check_out_of_order,
     ),
     Call("delete", _waiting, lambda view, seqs: view.delete(seqs[1]), _check_delete),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 import rqfast
 from tests.contract.views import View
-from tests.fault.calls import EACH, GROUP, Call, empty, rows, take
+from tests.fault.calls import EACH, GROUP, Call, check_once, empty, own_rows, rows, take
 from tests.fault.conftest import FaultyQueue
 from tests.proxy import Exchange, Proxy, Rule, contains, is_write
 
@@ -315,3 +316,19 @@ def test_writes_go_straight_to_the_leader(three_nodes_q: FaultyQueue) -> None:
     for proxy in q.proxied.proxies:
         wrote = len(proxy.seen(is_write)) - marks[proxy]
         assert (wrote >= 20) if proxy is leader else (wrote == 0)
+
+
+def test_a_late_copy_of_what_stood_is_not_applied_when_its_window_has_passed(q: FaultyQueue) -> None:
+    """Its number is spent before the first seq is told: else the next call would take the late copy for its own."""
+    view = q.open(dedup_window=0.5)
+    mark = secrets.token_hex(8)
+    first = view.publish(GROUP, "new", dedup_id=mark, with_statements=own_rows(mark))
+    rule = q.proxy.hold_request()
+    assert view.publish(GROUP, "new", dedup_id=mark, with_statements=own_rows(mark)) == first
+    time.sleep(0.6)
+    q.open().publish("other", "moves the queue's time")
+    rule.deliver()
+    seq = view.publish(GROUP, "important", with_statements=own_rows("important"))
+    assert rows(q, "event") == [('"new"',), ('"moves the queue\'s time"',), ('"important"',)]
+    assert rows(q)[-1] == (seq,)
+    check_once(q, mark)

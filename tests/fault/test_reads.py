@@ -8,7 +8,7 @@ import time
 import pytest
 
 import rqfast
-from tests.fault.calls import GROUP, _own, rows
+from tests.fault.calls import GROUP, own_rows, rows
 from tests.fault.conftest import FaultyQueue
 from tests.proxy import Exchange
 
@@ -47,7 +47,7 @@ def test_what_was_applied_is_never_said_not_to_be(q: FaultyQueue) -> None:
     # Its reply tells nothing, so that what became of it is to be read.
     q.proxy.answer(200, b"garbage", delivered=True)
     with pytest.raises(rqfast.OutcomeUnknown):
-        view.publish(GROUP, "new", with_statements=_own("quiet"))
+        view.publish(GROUP, "new", with_statements=own_rows("quiet"))
     rule.release()
     q.proxied.clear()
     assert [event for group, event in rows(q, "group_id, event") if group == GROUP] == ['"new"']
@@ -56,7 +56,7 @@ def test_what_was_applied_is_never_said_not_to_be(q: FaultyQueue) -> None:
 def test_what_comes_with_the_reply_needs_no_read(q: FaultyQueue) -> None:
     view = q.open(timeout=2)
     rule = q.proxy.delay(match=is_read, count=None)
-    view.publish(GROUP, "new", with_statements=_own("at once"))
+    view.publish(GROUP, "new", with_statements=own_rows("at once"))
     rule.release()
     q.proxied.clear()
     assert rows(q, "event") == [('"new"',)]

@@ -179,6 +179,15 @@ def test_what_was_deferred_goes_behind(history: History) -> None:
     assert history.end().verdict().passed
 
 
+def test_a_defer_whose_outcome_is_unknown_brings_back_nothing_that_was_acknowledged(history: History) -> None:
+    filled(history, 2)
+    old = history.claim("m1", "w1")
+    history.at(VISIBILITY + 0.1).work("m1", "w2")
+    history.settle("defer", old, told=UNKNOWN)
+    history.work("m2")
+    assert history.end().verdict().passed
+
+
 def test_a_delayed_message_holds_back_nobody(history: History) -> None:
     history.publish("m1", delay=1.0)
     history.publish("m2")

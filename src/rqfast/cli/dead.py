@@ -141,9 +141,11 @@ def drop_dead(
     """Delete dead letters for good; asks before."""
     _must_say_which(seqs, group, everything)
     with open_queue(url, queue) as transport:
-        must_agree(lambda: _question(transport, seqs, group, queue), yes)
+        agreed = must_agree(lambda: _question(transport, seqs, group, queue), yes)
         none = _none(transport, seqs, group)
-        done = _drop_pages(transport, group) if not seqs else _drop_named(transport, seqs, group)
+        done = 0
+        if agreed:
+            done = _drop_pages(transport, group) if not seqs else _drop_named(transport, seqs, group)
     _tell_done("dropped", done, seqs, none, group, queue, json)
 
 

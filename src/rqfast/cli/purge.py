@@ -39,10 +39,10 @@ def purge(
         raise Misused("say which: a GROUP, or --all")
     with open_queue(url, queue) as transport:
         before = transport.stats().messages
-        must_agree(lambda: _question(transport, group, queue), yes)
+        agreed = must_agree(lambda: _question(transport, group, queue), yes)
         try:
             with watched("Purging", before, "messages", lambda: before - transport.stats().messages):
-                done = transport.purge(group, everything=group is None)
+                done = transport.purge(group, everything=group is None) if agreed else 0
         except KeyboardInterrupt:
             left = count(transport.stats().messages, "message is", "messages are")
             tell(f"rqfast: interrupted; {left} still in the queue")
@@ -59,7 +59,8 @@ def _question(transport: Transport[Any], group: str | None, queue: str | None) -
         number, is_worked, of = found.messages, found.in_work > 0, named(queue)
     else:
         there = _found(transport, group)
-        number, is_worked = (there.depth, there.worker_id is not None) if there is not None else (0, False)
+        is_worked = there is not None and there.worker_id is not None
+        number = there.depth if there is not None else len(transport.peek(group, PAGE))
         of = f"group {one_line(group)} of {named(queue)}"
     stays = ", but for what is in work," if is_worked else ""
     return f"Delete {every(number, 'message')} of {of}{stays} for good?" if number else ""

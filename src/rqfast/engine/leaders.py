@@ -21,6 +21,14 @@ LONG_EACH = 4
 # How old what is known of the nodes' addresses may be, in seconds; somewhat older where nothing is asked of them.
 KNOWN_FOR = 30.0
 IDLE = 1.2
+# How often it is asked whether another node leads while a request is unanswered, in seconds: as long as an election may
+# take, and after that, when the one that leads is just slow.
+ASK_EVERY, ASK_EVERY_LATER, ELECTION = 0.25, 2.0, 6.0
+
+
+def rest_after(asked_at: float, since: float, now: float) -> float:
+    """How long to rest until the nodes are asked again (seconds), of a request unanswered `since` that long."""
+    return max(0.0, asked_at + (ASK_EVERY if now - since < ELECTION else ASK_EVERY_LATER) - now)
 
 
 class Leaders:
@@ -44,6 +52,7 @@ class Leaders:
         self._finding: asyncio.Task[str | None] | None = None
         self._learning: asyncio.Task[None] | None = None
         self._learn_at = 0.0
+        self._is_stopped = False
         self._reminder: asyncio.TimerHandle | None = None
         # How often in a row no node could tell who leads.
         self._misses = 0
@@ -78,6 +87,8 @@ class Leaders:
         They may move one after another, and with the last one all addresses that were right at the start would be gone:
         so it is asked as well when there is no work.
         """
+        if self._troubles:
+            self._troubles.clear()
         loop = asyncio.get_running_loop()
         if self._cluster.discover and loop.time() >= self._learn_at:
             self._learn_at = loop.time() + KNOWN_FOR
@@ -89,6 +100,7 @@ class Leaders:
 
     def stop(self) -> None:
         """Ask no more."""
+        self._is_stopped = True
         for task in (self._finding, self._learning):
             if task is not None:
                 task.cancel()
@@ -151,6 +163,8 @@ class Leaders:
         found = reply.body[:60].decode("utf-8", "replace").strip()
         is_listing = reply.status == 200 and b'"nodes"' in reply.body
         text = "knows no leader" if is_listing else f"HTTP {reply.status} {found!r}"
+        if is_listing and suspect is not None and b'"leader":true' in reply.body:
+            text = f"knows no other leader than {suspect}, which does not answer"
         self._trouble(node, text, speaks_tls(reply.body, node))
         return None
 
@@ -172,7 +186,7 @@ class Leaders:
         return cluster.leader if cluster.leader != suspect else None
 
     def _learn_beside(self, nodes: list[str], suspect: str | None) -> None:
-        if self._learning is None or self._learning.done():
+        if not self._is_stopped and (self._learning is None or self._learning.done()):
             self._learning = asyncio.create_task(self._learn(nodes, suspect), name="rqfast: where the nodes are")
 
     async def _learn(self, nodes: list[str], suspect: str | None) -> None:
@@ -186,8 +200,9 @@ class Leaders:
         self._learn_at = loop.time() + seconds
         if self._reminder is not None:
             self._reminder.cancel()
-        # It must not keep alive what nobody uses any more.
-        self._reminder = loop.call_later(KNOWN_FOR * IDLE, _remind, weakref.ref(self))
+        if not self._is_stopped:
+            # It must not keep alive what nobody uses any more.
+            self._reminder = loop.call_later(KNOWN_FOR * IDLE, _remind, weakref.ref(self))
 
     def ask_when_idle(self) -> None:
         """Nothing was asked for long: learn where the nodes are now, from the leader if it is known."""

@@ -60,6 +60,8 @@ _OF_ONE_NODE = (
     "driver: bad connection",
 )
 
+# Statements that roll all back by making the lane's number NULL.
+GUARDS = ("guard", "dedup_guard")
 # The statements that give rows.
 RETURNING = frozenset(
     ("claim_heads", "run_claim", "dedup_seqs", "outcome", "outcome_high", "operate_outcome", "table_outcome")
@@ -143,15 +145,14 @@ def _of_body(reply: Reply, statements: list[str], lane_table: str) -> Result:
 
 def _of_slots(errors: list[tuple[int, str]], node: str, statements: list[str], lane_table: str) -> Result:
     position, text = errors[0]
-    if position == 0 and text == f"NOT NULL constraint failed: {lane_table}.n":
+    refusal = text == f"NOT NULL constraint failed: {lane_table}.n"
+    if position == 0 and refusal:
         return Result(Kind.REFUSED, text)
     name = statements[position] if position < len(statements) else f"statement {position}"
     if text.startswith(_OF_ONE_NODE):
         return Result(Kind.UNKNOWN, text)
-    if name == "guard":
-        return _fatal(NotHeld())
-    if name == "dedup_guard":
-        return _fatal(Published())
+    if refusal and name in GUARDS:
+        return _fatal(Published() if name == "dedup_guard" else NotHeld())
     # A statement that fails, or does not prepare, undoes all; but when it has a RETURNING, servers before v9.4.2 go
     # on with the others and commit them: nothing here may pass for success.
     became = "the call may have taken effect in part" if name in RETURNING else "nothing was applied"

@@ -14,7 +14,7 @@ import orjson
 
 from ..errors import RqfastError, SchemaError, StatementError
 from .cluster import Cluster
-from .leaders import Leaders
+from .leaders import Leaders, rest_after
 from .outcome import Kind, Reply, Result, of_exception, of_reply
 
 # Not /db/request, which prepares each statement three times, and commits the rest when one does not prepare.
@@ -25,8 +25,8 @@ CERTAIN_READ = "/db/query?level=linearizable"
 READ_TOGETHER = "/db/query?level=linearizable&transaction"
 
 CONNECT_TIMEOUT = 2.0
-# How long a request is unanswered before somebody is asked whether another node leads, and how often then (seconds).
-UNANSWERED, ASK_EVERY = 0.5, 0.25
+# How long a request is unanswered before somebody is asked whether another node leads, in seconds.
+UNANSWERED = 0.5
 FIRST_PATIENCE, LONGEST_PATIENCE = 1.0, 16.0
 NO_ANSWER = "no answer"
 LARGE = 1 << 20
@@ -191,6 +191,7 @@ class RqliteEngine:
     ) -> Result:
         """Send to one node; after `quiet` seconds without an answer also to whoever leads now."""
         loop = asyncio.get_running_loop()
+        since = loop.time()
         copies = {asyncio.create_task(self.attempt(node, path, body, names)): node}
         try:
             async with asyncio.timeout(patience):
@@ -203,7 +204,7 @@ class RqliteEngine:
                             return result
                     asked_at = loop.time()
                     leader = await until_answered(self.leaders.find(next(reversed(copies.values()))), copies)
-                    quiet = max(0.0, asked_at + ASK_EVERY - loop.time())
+                    quiet = rest_after(asked_at, since, loop.time())
                     if leader is not None and leader not in copies.values():
                         copies[asyncio.create_task(self.attempt(leader, path, body, names))] = leader
         except TimeoutError:

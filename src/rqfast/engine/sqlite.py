@@ -241,9 +241,10 @@ class SqliteEngine:
                     self._renew_lane()
                     batch.forget_program()
                     continue
-                if name == "guard":
+                refusal = "NOT NULL" in str(error)
+                if refusal and name == "guard":
                     raise NotHeld(self._lost(batch)) from None
-                if name == "dedup_guard":
+                if refusal and name == "dedup_guard":
                     raise Published(self._first(batch)) from None
                 raise self.as_error(error, name) from error
             break

@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 
 from .._core import Batch, Texts, encode_program
+from ..engine.leaders import rest_after
 from ..engine.outcome import Kind, Result
-from ..engine.rqlite import ASK_EVERY, CERTAIN_READ, EXECUTE, UNANSWERED, RqliteEngine, until_answered
+from ..engine.rqlite import CERTAIN_READ, EXECUTE, UNANSWERED, RqliteEngine, until_answered
 from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, Published, RqfastError
 from ..sql import Statements
@@ -77,7 +78,7 @@ class Lane:
             await self._register()
             return await self._send_number(batch)
         except (NotHeld, Published):
-            # Rolled back, and so will be every copy: a lost lease stays lost, an id stands.  The number is unspent.
+            # Rolled back, and so will be every copy: a lost lease stays lost.  What might come true later was spent.
             raise
         except Exception as error:
             self.renew()
@@ -107,6 +108,7 @@ class Lane:
 
     async def _send_number(self, batch: Batch) -> Rows | None:
         number = self._number + 1
+        refusal: NotHeld | Published | None = None
         copies: dict[asyncio.Task[Result], str] = {}
         try:
             while True:
@@ -119,14 +121,15 @@ class Lane:
                     return None
                 if step is Step.RAISE:
                     assert result.error is not None
-                    if isinstance(result.error, NotHeld) and (batch.acks_count > 1 or batch.may_be_early):
-                        raise NotHeld(await self._lost(batch))
-                    if isinstance(result.error, Published):
-                        raise Published(await self._first(batch))
-                    raise result.error
+                    refusal = await self._refusal(batch, result.error)
+                    if refusal is not None and not self.progress.spends:
+                        raise refusal
+                    continue
                 rows = await self._take(batch, number, step, result)
                 if rows is not None:
                     self._spent(number)
+                    if refusal is not None and not rows:
+                        raise refusal
                     return rows or None
                 if not self._registered:
                     await self._register()
@@ -137,13 +140,30 @@ class Lane:
                 copy.cancel()
             await asyncio.gather(*copies, return_exceptions=True)
 
+    async def _refusal(self, batch: Batch, error: RqfastError) -> NotHeld | Published | None:
+        """What to tell of a request that was rolled back by a guard (raised if it was not); None: to be sent again.
+
+        A copy that is still under way may find what refused this one gone: the window of an id passed, an ack of a run
+        in its turn.  Then the number is to be spent before anybody is told, so that no copy can be applied any more.
+        """
+        if isinstance(error, Published):
+            seq = await self._first(batch)
+            if seq is None:
+                return None
+            self.progress.spends = self.progress.ambiguous
+            return Published(seq)
+        if not isinstance(error, NotHeld):
+            raise error
+        self.progress.spends = batch.may_be_early and self.progress.ambiguous
+        return NotHeld(await self._lost(batch)) if batch.acks_count > 1 or batch.may_be_early else error
+
     async def _take(self, batch: Batch, number: int, step: Step, result: Result) -> Rows | None:
         """The rows of an applied request; empty when it was the empty one; None: send again."""
         if step not in (Step.DONE, Step.READ_AGAIN):
             return None
         try:
             if step is Step.DONE:
-                if self.progress.abandoned and len(result.rows) == len(EMPTY):
+                if (self.progress.abandoned or self.progress.spends) and len(result.rows) == len(EMPTY):
                     return []
                 if batch.check(result.rows, number):
                     return result.rows
@@ -152,7 +172,7 @@ class Lane:
             rows = await self._read_again(batch, number)
         except GarbledReply as garbled:
             self.progress.unsure, self.progress.text = True, str(garbled)
-            if self.progress.abandoned:
+            if self.progress.abandoned or self.progress.spends:
                 self.renew()
                 return []
             return None
@@ -186,7 +206,7 @@ class Lane:
         now = self._clock.now()
         program = batch.program(self._texts, self.name, number, now, self._window, self._holder)
         names = batch.statement_names
-        if self.progress.abandoned and self.progress.ambiguous:
+        if (self.progress.abandoned or self.progress.spends) and self.progress.ambiguous:
             # To give up on a number is to spend it on an empty request.
             program = batch.empty_program(self._texts, self.name, number, now)
             names = EMPTY
@@ -201,12 +221,13 @@ class Lane:
     async def _answers(self, batch: Batch, number: int, copies: dict[asyncio.Task[Result], str]) -> tuple[Step, Result]:
         """Wait for what is open; a request unanswered for a while goes to whoever leads now as well."""
         loop, quiet = asyncio.get_running_loop(), UNANSWERED
+        since = loop.time()
         while True:
             done, _ = await asyncio.wait(copies, timeout=quiet, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 asked_at = loop.time()
                 await self._send_elsewhere(batch, number, copies)
-                quiet = max(0.0, asked_at + ASK_EVERY - loop.time())
+                quiet = rest_after(asked_at, since, loop.time())
                 continue
             step, result = Step.WAIT, Result(Kind.UNKNOWN)
             for copy in done:
@@ -248,8 +269,8 @@ class Lane:
         )
         return _positions(rows)
 
-    async def _first(self, batch: Batch) -> int:
-        """The seq with which the message of a refused bundle was published before."""
+    async def _first(self, batch: Batch) -> int | None:
+        """The seq with which the message of a refused bundle was published before; None: its window has passed."""
         loop = asyncio.get_running_loop()
         until = loop.time() + 3600
         rows = await self._engine.repeat(
@@ -278,9 +299,9 @@ class Lane:
         return slots if batch.check(slots, number) else None
 
 
-def _seq(rows: list[list[Any]]) -> int:
+def _seq(rows: list[list[Any]]) -> int | None:
     """The one that `dedup_first` names."""
-    return int(rows[0][0][0])
+    return int(rows[0][0][0]) if rows[0] else None
 
 
 def _positions(rows: list[list[Any]]) -> set[int]:

@@ -33,12 +33,14 @@ class Progress:
     """A numbered request on its way.
 
     `open` copies wait for a reply; `unsure` once a copy may have been applied without our knowing; `abandoned` when
-    no caller waits any more, and an empty request takes the number's place.
+    no caller waits any more, and an empty request takes the number's place; so it does when it `spends` the number of
+    one that was refused.
     """
 
     open: int = 0
     unsure: bool = False
     abandoned: bool = False
+    spends: bool = False
     pause: float = FIRST_PAUSE
     text: str = ""
     patience: float = FIRST_PATIENCE

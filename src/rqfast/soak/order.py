@@ -62,14 +62,18 @@ class _Path:
         for _, settlement in self._life.settlements:
             if settlement.may_count and settlement.how in ("ack", "dead_letter", "defer"):
                 steps.append((settlement.call.begun, 1, settlement))
+        is_gone = False
         for at, _, step in sorted(steps, key=lambda step: step[:2]):
             if isinstance(step, Take):
                 self._since = at if self._since is None else self._since
                 self.taken.append((step, self._place(NEVER)))
-            else:
+                is_gone = False
+            elif not (is_gone and step.told == UNKNOWN):
                 self._leave(at)
                 if step.how == "defer":
                     self._defer(step)
+                else:
+                    is_gone = step.told == DONE
         self._leave(NEVER)
 
     def _place(self, until: int) -> Place:
