@@ -21,7 +21,9 @@ from types import GenericAlias
 
 import orjson
 
-from rqfast.errors import Closed, GarbledReply, InvalidMessage, LeaseLost, NotHeld, OutcomeUnknown, OutOfOrder, Published, Unavailable
+from rqfast.errors import (
+    Closed, GarbledReply, InvalidMessage, LeaseLost, NotHeld, OutcomeUnknown, OutOfOrder, Published, Unavailable,
+)
 
 cdef object _dumps = orjson.dumps
 cdef object _loads = orjson.loads

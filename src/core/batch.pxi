@@ -4,7 +4,8 @@
 STATEMENTS = (
     "lane_step", "lane_step_publishing", "clock_step", "ack_verdict", "guard", "ack_delete", "settle_verdict",
     "dead_insert", "dead_delete", "settle_apply", "groups_ready", "groups_drain", "publish_plain", "publish_groups",
-    "dedup_prune", "dedup_take", "dedup_guard", "publish_full", "publish_full_groups", "dedup_seqs", "dedup_seqs_again", "wake_due",
+    "dedup_prune", "dedup_take", "dedup_guard", "publish_full", "publish_full_groups", "dedup_seqs",
+    "dedup_seqs_again", "wake_due",
     "claim_any", "claim_1", "claim_2", "claim_3", "claim_4", "claim_heads", "claim_read", "tidy", "tidy_high",
     "outcome", "outcome_high", "outcome_again",
     "run_claim", "run_read", "run_acks", "run_ack_verdict", "run_settle_verdict", "run_rest", "run_extend",
