@@ -180,11 +180,12 @@ def test_what_was_deferred_goes_behind(history: History) -> None:
 
 
 def test_a_defer_whose_outcome_is_unknown_brings_back_nothing_that_was_acknowledged(history: History) -> None:
-    filled(history, 2)
+    filled(history, 1)
     old = history.claim("m1", "w1")
     history.at(VISIBILITY + 0.1).work("m1", "w2")
     history.settle("defer", old, told=UNKNOWN)
-    history.work("m2")
+    history.at(VISIBILITY + 30).publish("later")
+    history.work("later")
     assert history.end().verdict().passed
 
 
