@@ -14,7 +14,7 @@ from ..transport.sqlite_sync import sqlite_path
 PATIENCE = 5
 
 IN_MEMORY = ":memory:"
-NO_QUEUE, NO_QUEUES = "is not in this database", "there is no queue in this database"
+NO_QUEUE, NO_QUEUES = "is not in this database", "nor is any other"
 NO_FILE = "there is no file"
 MISSING = "check --url and --queue"
 MISSING_OR_CREATE = "check --url and --queue, or make it with --create"

@@ -33,7 +33,7 @@ def must_make(registry: Sequence[Sequence[object]], queue: str | None, create: b
         if create:
             return True
         if not versions:
-            raise SchemaError("there is no queue in this database")
+            raise SchemaError(f"{_called(queue)} is not in this database, nor is any other")
         there = ", ".join(name or "(default)" for name in versions)
         raise SchemaError(f"{_called(queue)} is not in this database; queues that are: {there}")
     if version != SCHEMA_VERSION:
