@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import orjson
 
@@ -16,6 +17,8 @@ from ..engine.time import QueueClock
 from ..errors import GarbledReply, NotHeld, OutcomeUnknown, Published, RqfastError
 from ..sql import Statements
 from .retry import MOST_COPIES, Progress, Step, next_step
+
+T = TypeVar("T")
 
 # Of each statement; None where it has none.
 Rows = list[list[Any] | None]
@@ -147,7 +150,7 @@ class Lane:
         in its turn.  Then the number is to be spent before anybody is told, so that no copy can be applied any more.
         """
         if isinstance(error, Published):
-            seq = await self._first(batch)
+            seq = await self._ask("dedup_first", batch.dedup_id, _seq)
             if seq is None:
                 return None
             self.progress.spends = self.progress.ambiguous
@@ -155,7 +158,9 @@ class Lane:
         if not isinstance(error, NotHeld):
             raise error
         self.progress.spends = batch.may_be_early and self.progress.ambiguous
-        return NotHeld(await self._lost(batch)) if batch.acks_count > 1 or batch.may_be_early else error
+        if batch.acks_count > 1 or batch.may_be_early:
+            return NotHeld(await self._ask("ack_lost", batch.lost_read(), _positions))
+        return error
 
     async def _take(self, batch: Batch, number: int, step: Step, result: Result) -> Rows | None:
         """The rows of an applied request; empty when it was the empty one; None: send again."""
@@ -256,31 +261,18 @@ class Lane:
             self.progress.open -= 1
             self.progress.unsure = True
 
-    async def _lost(self, batch: Batch) -> set[int]:
-        """Which acks of a refused bundle were lost."""
+    async def _ask(self, name: str, parameter: str | None, reads: Callable[[list[list[Any]]], T]) -> T:
+        """What a statement tells of why a request was refused."""
         loop = asyncio.get_running_loop()
         until = loop.time() + 3600
         rows = await self._engine.repeat(
             CERTAIN_READ,
-            [[self._statements.queue["ack_lost"], batch.lost_read()]],
+            [[self._statements.queue[name], parameter]],
             deadline=lambda: 0.0 if self.progress.abandoned else until,
-            names=["ack_lost"],
-            reads=_positions,
+            names=[name],
+            reads=reads,
         )
-        return _positions(rows)
-
-    async def _first(self, batch: Batch) -> int | None:
-        """The seq with which the message of a refused bundle was published before; None: its window has passed."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + 3600
-        rows = await self._engine.repeat(
-            CERTAIN_READ,
-            [[self._statements.queue["dedup_first"], batch.dedup_id]],
-            deadline=lambda: 0.0 if self.progress.abandoned else until,
-            names=["dedup_first"],
-            reads=_seq,
-        )
-        return _seq(rows)
+        return reads(rows)
 
     async def _read_again(self, batch: Batch, number: int) -> Rows | None:
         """The results of an applied request; None when the lane's row is gone."""
@@ -300,7 +292,7 @@ class Lane:
 
 
 def _seq(rows: list[list[Any]]) -> int | None:
-    """The one that `dedup_first` names."""
+    """The one that `dedup_first` names; None: the window of the id has passed."""
     return int(rows[0][0][0]) if rows[0] else None
 
 
