@@ -335,6 +335,9 @@ class Proxy:
 
     async def _deafen(self) -> None:
         if self._server is not None:
+            # asyncio leaves a connection open that it accepts an instant before its server is closed.
+            self._loop.remove_reader(self._socket)
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
             self._socket = self._bind(self.port)  # keeps the port; it does not listen, so it refuses
@@ -347,6 +350,9 @@ class Proxy:
         return len(chosen)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # gone while this came in
+            writer.transport.abort()
+            return
         server = _Upstream(self.upstream)
         self._busy[writer] = False
         try:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any
 
 import rqfast
@@ -23,23 +24,34 @@ STREAM = 7  # messages of one publish_many
 MAIN = 4  # the priority of what the main thread claims: what it leaves leased holds up nobody else's groups
 
 
-def interrupted(call: Callable[[], Any], within: float) -> Any:
-    """What a call gives, or INTERRUPTED: a signal comes at any moment in these seconds, before or after its end."""
-    try:
+class Interrupts:
+    """The timer's signal is a Ctrl-C while a call is made, and nothing else: it may come late, by another thread."""
+
+    def __init__(self) -> None:
+        self._armed = False
+        signal.signal(signal.SIGALRM, self._interrupt)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._armed:
+            raise KeyboardInterrupt
+
+    def of(self, call: Callable[[], Any], within: float) -> Any:
+        """What a call gives, or INTERRUPTED: a signal comes at any moment in these seconds, before or after its end."""
         try:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, within))
-            result = call()
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return result
+            try:
+                self._armed = True
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, within))
+                result = call()
+            finally:
+                self._disarm()
+        except KeyboardInterrupt:
+            self._disarm()  # a late one came before the timer's
+            return INTERRUPTED
+        return result
 
-
-def begin_interrupts() -> None:
-    """From now on the timer's signal is a Ctrl-C; a process that hangs says where and ends."""
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
+    def _disarm(self) -> None:
+        self._armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @dataclass
@@ -103,6 +115,7 @@ class MainThread:
 
     def __init__(self, view: View, report: Report, within: float) -> None:
         self._view, self._report, self._within = view, report, within
+        self._interrupts = Interrupts()
         self._n = 0
 
     def step(self) -> None:
@@ -110,7 +123,7 @@ class MainThread:
         (self._publish, self._work, self._publish, self._stream)[self._n % 4]()
 
     def _try(self, call: Callable[[], Any]) -> Any:
-        result = interrupted(call, self._within)
+        result = self._interrupts.of(call, self._within)
         self._report.interrupts += result is INTERRUPTED
         return result
 
@@ -139,7 +152,7 @@ class MainThread:
 
 def run_interrupted(connection: Connection, address: Address, seconds: float, within: float) -> None:
     """Interrupt the main thread for so many seconds, then send the report."""
-    begin_interrupts()
+    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
     report = Report()
     view = open_address(address, max_batch=3)
     threads = Threads(view, report)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -182,6 +186,23 @@ def test_it_passes_and_records(proxy: Proxy, one_node: Cluster) -> None:
     assert (exchange.delivered, exchange.answered, exchange.status) == (True, True, 200)
     assert exchange.reply == body
     assert len(texts(one_node)[0]) == 100_000
+
+
+def test_what_it_had_just_accepted_is_cut_when_it_goes_down() -> None:
+    """asyncio loses a connection that it accepts an instant before its server is closed."""
+    with warnings.catch_warnings(record=True) as left, Proxy("127.0.0.1", 9) as proxy:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(50):
+            taken = [socket.create_connection(("127.0.0.1", proxy.port)) for _ in range(5)]
+            proxy.down()
+            for connection in taken:
+                with connection:
+                    connection.settimeout(5)
+                    with contextlib.suppress(ConnectionResetError):
+                        assert connection.recv(1) == b""
+            proxy.up()
+        gc.collect()
+    assert [str(warning.message) for warning in left] == []
 
 
 def test_it_passes_chunked_replies_on_a_kept_connection(proxy: Proxy) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import http.client
 import json
 import socket
 import sqlite3
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -108,6 +111,28 @@ def test_closing_twice_and_before_the_start_is_no_error() -> None:
         server.start()
     server.close()
     server.close()
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_what_it_had_just_accepted_is_closed_with_it(steps: int) -> None:
+    """Between accepting and a connection of its own lie some steps of the loop, where asyncio loses it."""
+
+    async def script() -> None:
+        async with DevServer() as server:
+            taken = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        for connection in taken:
+            with connection:
+                connection.settimeout(5)
+                with contextlib.suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+
+    with warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always", ResourceWarning)
+        asyncio.run(script())
+        gc.collect()
+    assert [str(warning.message) for warning in left] == []
 
 
 def test_a_port_in_use_is_said_and_leaves_nothing_running(server: DevServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import errno
 import ipaddress
 import os
@@ -190,7 +191,7 @@ class DevServer:
         if self._database is not None:
             self._database.interrupt()
         if self._server is not None:
-            self._server.close()
+            await _stop_listening(self._server)
         if self._runner is not None:
             await self._runner.cleanup()
         if self._database is not None:
@@ -207,6 +208,17 @@ class DevServer:
 
     def _address(self) -> str:
         return f"[{self.host}]:{self.port}" if _is_ipv6(self.host) else f"{self.host}:{self.port}"
+
+
+async def _stop_listening(server: asyncio.Server) -> None:
+    """Close it once what it has just accepted is a connection: asyncio would leave that open, owned by nobody."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(NotImplementedError):  # Windows, where nothing lies between the two
+        for listening in server.sockets:
+            loop.remove_reader(listening)
+        await asyncio.sleep(0)  # it has a transport
+        await asyncio.sleep(0)  # and a protocol, which the runner closes
+    server.close()
 
 
 class ListenError(OSError):
