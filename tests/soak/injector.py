@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,36 @@ from tests.soak.site import Site
 
 MISSED = 5
 LINE = "\n"
+
+
+class Deck:
+    """Kinds of faults, each drawn as often as any other, in an order that chance makes.
+
+    Args:
+        faults: the kinds.
+        dice: the chance.
+    """
+
+    def __init__(self, faults: Mapping[str, Act], dice: random.Random) -> None:
+        self._faults = faults
+        self._dice = dice
+        self._left: list[str] = []
+        self._put_back: set[str] = set()
+
+    def draw(self) -> tuple[str, Act]:
+        """The next one."""
+        if not self._left:
+            self._left = list(self._faults)
+            self._dice.shuffle(self._left)
+            self._put_back.clear()
+        kind = self._left.pop()
+        return kind, self._faults[kind]
+
+    def put_back(self, kind: str) -> None:
+        """It hit nothing: it comes once more, as the last of this round."""
+        if kind not in self._put_back:
+            self._put_back.add(kind)
+            self._left.insert(0, kind)
 
 
 class Injector:
@@ -44,11 +75,11 @@ class Injector:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="injector")
         self._turns: Counter[str] = Counter()
-        self._lanes = [self._deck(network.FAULTS)]
+        self._decks = [self._deck(network.FAULTS)]
         if site.cluster is not None and len(site.cluster.nodes) > 1:
-            self._lanes.insert(0, self._deck(nodes.FAULTS))
+            self._decks.insert(0, self._deck(nodes.FAULTS))
         elif site.cluster is None:
-            self._lanes.insert(0, self._deck({"server time wrong": nodes.server_time}))
+            self._decks.insert(0, self._deck({"server time wrong": nodes.server_time}))
 
     def start(self) -> None:
         """Begin."""
@@ -61,53 +92,54 @@ class Injector:
             self._thread.join()
         self._file.close()
 
-    def _deck(self, faults: Mapping[str, Act]) -> Iterator[tuple[str, Act]]:
+    def _deck(self, faults: Mapping[str, Act]) -> Deck:
         self.made.update(dict.fromkeys(faults, 0))
-        return self._turn_over(faults)
-
-    def _turn_over(self, faults: Mapping[str, Act]) -> Iterator[tuple[str, Act]]:
-        while True:
-            names = list(faults)
-            self._site.dice.shuffle(names)
-            yield from ((name, faults[name]) for name in names)
+        return Deck(faults, self._site.dice)
 
     def _run(self) -> None:
         began = time.monotonic()
-        pause = self._every / len(self._lanes)
+        pause = self._every / len(self._decks)
         turn = 0
         try:
             while not self._stop.wait(max(0.0, began + turn * pause - time.monotonic())):
                 if time.monotonic() > began + self._seconds:
                     break
-                kind, act = next(self._lanes[turn % len(self._lanes)])
+                deck = self._decks[turn % len(self._decks)]
                 turn += 1
-                self._inject(kind, act)
+                kind, act = deck.draw()
+                if not self._inject(kind, act):
+                    deck.put_back(kind)
                 if len(self.failed) > MISSED:
                     break
         finally:
             self._heal()
 
-    def _inject(self, kind: str, act: Act) -> None:
-        """One fault: two of three hit the leader of the moment."""
+    def _inject(self, kind: str, act: Act) -> bool:
+        """One fault: two of three hit the leader of the moment, as does one that finds nothing to hit elsewhere."""
         site = self._site
         if not site.is_whole:
             self._heal()
         self._turns[kind] += 1
+        on_leader = site.cluster is None or kind in nodes.LEADER_ONLY or self._turns[kind] % 3 != 0
+        return (not on_leader and self._make(kind, act, on_leader=False)) or self._make(kind, act, on_leader=True)
+
+    def _make(self, kind: str, act: Act, *, on_leader: bool) -> bool:
+        """Whether it hit anything."""
+        site = self._site
         try:
-            on_leader = site.cluster is None or kind in nodes.LEADER_ONLY or self._turns[kind] % 3 != 0
             node = site.leader() if on_leader else site.other()
             asked = time.monotonic()
             seen = act(site, node)
         except (ServerError, OSError) as error:
             self._missed(kind, error)
             self._heal()
-            return
+            return False
         if not seen.hits:
-            self._turns[kind] -= 1
-            return
+            return False
         self.made[kind] += 1
         where = "the server" if node is None else f"node {node.node_id}"
         self._write(kind, where, on_leader=on_leader, seen=seen, at=seen.since or asked)
+        return True
 
     def _write(self, kind: str, where: str, *, on_leader: bool, seen: Seen, at: float) -> None:
         line = {"time": at, "kind": kind, "node": where, "leader": on_leader, "hits": seen.hits}
