@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -144,6 +145,31 @@ def test_the_time_of_a_server_is_off(one: FaultyQueue, caplog: pytest.LogCapture
         check_each(lambda: one.open(timeout=30), [tell(one, off) for off in (MINUTE, HOUR, -HOUR)])
     told = [record.getMessage() for record in caplog.records if "ahead of the queue's time" in record.getMessage()]
     assert len(told) == 2 and one.proxied.proxies[0].url in told[0], told
+
+
+@pytest.mark.cluster
+def test_a_client_that_comes_when_nobody_could_write_counts_like_the_others(one: FaultyQueue) -> None:
+    """As after an election: t stood still, the others counted on, and the server's clock is behind."""
+    old = one.open(timeout=30)
+    Held(old)
+    old.publish("g", 1)
+    time.sleep(2 * SHORT)
+    tell(one, -HOUR)()
+
+    def new_claims() -> float:
+        lease = one.open(timeout=30).claim("new", SHORT)
+        assert lease is not None and lease.group_id == "g"
+        return time.monotonic()
+
+    with ThreadPoolExecutor(1) as pool:
+        claimed = pool.submit(new_claims)
+        one.proxy.wait_for(lambda: one.proxy.rules[0].hits != [], "a client to ask for the time")
+        with Moving(old):
+            begun = claimed.result(30)
+            lease = old.claim("next", 60, wait=LATE)
+    assert lease is not None and lease.group_id == "g"
+    lasted = time.monotonic() - begun
+    assert lasted > SHORT / 2, f"the lease ended after {lasted:.3f} s"
 
 
 @pytest.mark.cluster

@@ -12,7 +12,7 @@ import orjson
 from ..errors import StatementError
 from ..sql import Statements, upgrade
 from .rqlite import CERTAIN_READ, EXECUTE, READ, RqliteEngine
-from .time import JUMP, WATCH, QueueClock, Reading, log_refused, must_jump
+from .time import JUMP, WATCH, QueueClock, Reading, log_refused, must_jump, must_watch
 
 Rows = list[list[Any]]
 
@@ -86,6 +86,9 @@ class RqliteOpening:
         reading, wall = await self._read_clock()
         if not must_jump(reading, wall):
             self._clock.saw(max(reading.t, wall))
+            if must_watch(reading, wall):
+                await asyncio.sleep(WATCH)
+                self._clock.saw((await self._read_clock())[0].t)
             return
         if reading.held:
             await asyncio.sleep(WATCH)

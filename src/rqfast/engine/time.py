@@ -19,6 +19,7 @@ log: logging.Logger = logging.getLogger("rqfast")
 
 JUMP = 60.0
 WATCH = 1.0
+BEHIND = 0.5
 IDLE = 3600.0
 
 set_default_clock(time.time)
@@ -65,6 +66,15 @@ def must_jump(reading: Reading, wall: float) -> bool:
     A small step does no harm, and a queue whose time never moved has nobody to harm.
     """
     return wall - reading.t > JUMP and reading.t > 0.0
+
+
+def must_watch(reading: Reading, wall: float) -> bool:
+    """Whether t may lag behind the time of the other clients, and no wall clock tells by how much.
+
+    While there is no leader nobody moves t, and the others count on. Whoever then starts under a server whose clock is
+    behind t would give leases that end early by that time: it waits for what the others make of t.
+    """
+    return reading.held and reading.t - wall > BEHIND
 
 
 def log_refused(ahead: float, node: str) -> None:
