@@ -91,6 +91,16 @@ class Crew:
         )
         assert self.errors == [], f"errors: {self.errors!r:.2000}"
 
+    def wait_published(self, more: int, timeout: float = 60) -> None:
+        """Wait until so many more messages are published than now: the publishers' transport did something as well."""
+        before = self.counts()[0]
+        wait_until(
+            lambda: f"{more} more messages (published, done: {self.counts()}; errors {self.errors!r:.500})",
+            lambda: self.counts()[0] >= before + more or bool(self.errors),
+            timeout,
+        )
+        assert self.errors == [], f"errors: {self.errors!r:.2000}"
+
     def finish(self, view: View, timeout: float = 60) -> list[Call]:
         """Let them work off what there is, end them, and check the history; returns it."""
         self.folder.set("drain")

@@ -282,6 +282,7 @@ def test_all_nodes_move_each_while_it_leads(direct: QueueUnderTest, mortal_nodes
     for node in mortal_nodes.nodes:
         lead(mortal_nodes, node)
         crew.wait_done(10)
+        crew.wait_published(4)
         time.sleep(ASKED)
         move(node)
         mortal_nodes.wait_applied()
