@@ -83,20 +83,17 @@ class Crew:
 
     def wait_done(self, more: int, timeout: float = 60) -> None:
         """Wait until so many more messages are acknowledged than now."""
-        before = self.counts()[1]
-        wait_until(
-            lambda: f"{more} more acknowledgements (published, done: {self.counts()}; errors {self.errors!r:.500})",
-            lambda: self.counts()[1] >= before + more or bool(self.errors),
-            timeout,
-        )
-        assert self.errors == [], f"errors: {self.errors!r:.2000}"
+        self._wait(1, more, "acknowledgements", timeout)
 
     def wait_published(self, more: int, timeout: float = 60) -> None:
         """Wait until so many more messages are published than now: the publishers' transport did something as well."""
-        before = self.counts()[0]
+        self._wait(0, more, "published messages", timeout)
+
+    def _wait(self, which: int, more: int, what: str, timeout: float) -> None:
+        before = self.counts()[which]
         wait_until(
-            lambda: f"{more} more messages (published, done: {self.counts()}; errors {self.errors!r:.500})",
-            lambda: self.counts()[0] >= before + more or bool(self.errors),
+            lambda: f"{more} more {what} (published, done: {self.counts()}; errors {self.errors!r:.500})",
+            lambda: self.counts()[which] >= before + more or bool(self.errors),
             timeout,
         )
         assert self.errors == [], f"errors: {self.errors!r:.2000}"
